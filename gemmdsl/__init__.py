@@ -1,0 +1,1 @@
+"""gemmdsl: from matrix-product schedules to fast, readable, proven CUDA."""

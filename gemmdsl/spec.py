@@ -1,0 +1,170 @@
+"""What a checked `.gemm` schedule means: the Spec that the front end hands to lowering.
+
+A Spec is one problem, one fully resolved schedule and one target.  Every default is filled in, every
+inherited option is merged, and every rule of `gemmdsl.rules` holds; later stages never look at syntax.
+Extents are in elements, sizes in bytes where the name says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import Literal
+
+from gemmdsl.target import Target
+
+OperandName = Literal["A", "B", "C"]
+StagedName = Literal["A", "B"]
+Axis = Literal["M", "N", "K"]
+
+
+class Order(Enum):
+    """Which index of a matrix is contiguous in memory."""
+
+    ROW = "row"
+    COLUMN = "col"
+
+
+class LaneOrder(Enum):
+    """How the 32 lanes of a warp are laid over its LM x LN grid.
+
+    PAIRED keeps lanes that share an address next to each other (lane i and i^1, or i and i^2), which halves
+    the passes of 64- and 128-bit shared loads.
+    """
+
+    ROW = "row"
+    COLUMN = "column"
+    PAIRED = "paired"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of the problem; `rows` and `cols` name its axes, `order` its layout in memory."""
+
+    name: OperandName
+    rows: Axis
+    cols: Axis
+    order: Order
+    dtype: Literal["f32"] = "f32"
+
+    @property
+    def contiguous(self) -> Axis:
+        """The axis whose neighbours are neighbours in memory."""
+        return self.cols if self.order is Order.ROW else self.rows
+
+    @property
+    def strided(self) -> Axis:
+        """The axis whose neighbours are one leading dimension apart."""
+        return self.rows if self.order is Order.ROW else self.cols
+
+    @property
+    def ld(self) -> str:
+        """Name of the leading dimension's parameter: lda, ldb or ldc."""
+        return f"ld{self.name.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """C = alpha * A @ B + beta * C; without `beta`, C is written and never read."""
+
+    name: str
+    a: Operand
+    b: Operand
+    c: Operand
+    alpha: bool = True
+    beta: bool = True
+
+    def operand(self, name: OperandName) -> Operand:
+        return {"A": self.a, "B": self.b, "C": self.c}[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How one operand's tile is kept in shared memory.
+
+    Widths are in elements (1, 2 or 4): `load` from global memory, `store` into shared memory, `read` from
+    shared memory into registers.  `transpose` keeps the tile with its axes exchanged relative to global
+    memory.  `pad` is the number of unused elements at the end of each shared row.
+    """
+
+    load: int = 1
+    store: int = 1
+    read: int = 1
+    transpose: bool = False
+    pad: int = 0
+    swizzle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """`assume M % 128 == 0` (axis, multiple) or `assume aligned A` (operand)."""
+
+    axis: Axis | None = None
+    multiple: int = 1
+    operand: OperandName | None = None
+
+    def __str__(self) -> str:
+        return f"aligned {self.operand}" if self.operand else f"{self.axis} % {self.multiple} == 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How one kernel computes the problem.
+
+    `block_k == 0` means that nothing is staged in shared memory.  `warp is None` means that threads are
+    laid over the block tile as one grid.  `piece` divides `thread`: a thread tile is (thread/piece) pieces
+    per axis, spread over the warp (or block) tile with equal strides; piece == thread is one solid tile.
+    """
+
+    name: str
+    block_m: int
+    block_n: int
+    block_k: int = 0
+    thread_m: int = 1
+    thread_n: int = 1
+    piece_m: int = 1
+    piece_n: int = 1
+    warp: tuple[int, int] | None = None
+    lanes: tuple[int, int] | None = None
+    lane_order: LaneOrder = LaneOrder.ROW
+    stage_a: Stage = Stage()
+    stage_b: Stage = Stage()
+    c_vector: int = 1
+    buffers: int = 1
+    asynchronous: bool = False
+    min_blocks: int = 0
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return prod((self.block_m, self.block_n)) // prod((self.thread_m, self.thread_n))
+
+    @property
+    def staged(self) -> bool:
+        return self.block_k > 0
+
+    def stage(self, name: StagedName) -> Stage:
+        return self.stage_a if name == "A" else self.stage_b
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One kernel to compile.
+
+    `file` is the base name of the source, as printed in the emitted header comment.  `fallbacks` says
+    which `prefer`red options were dropped and why, one sentence each.
+    """
+
+    problem: Problem
+    schedule: Schedule
+    target: Target
+    file: str = "<string>"
+    language: int = 1
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """C name of the launcher; entry points add their path to it."""
+        return f"{self.problem.name}_{self.schedule.name}"
