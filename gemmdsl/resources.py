@@ -1,0 +1,29 @@
+"""Finds the grammar and the templates, in a checkout and in an installed wheel alike.
+
+A checkout keeps `grammar/` and `templates/` beside the package; the wheel maps both under it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _folder(name: str, marker: str) -> Path:
+    """The resource folder `name`; `marker` is a file that tells it from a stranger's folder."""
+    # The package's own folder comes first: beside an installed package lies whatever else is installed.
+    for parent in (_PACKAGE, _PACKAGE.parent):
+        if (parent / name / marker).is_file():
+            return parent / name
+    raise FileNotFoundError(f"the installation of gemmdsl is incomplete: {name}/{marker} is missing")
+
+
+def grammar_text() -> str:
+    """The lark grammar of the language; FileNotFoundError when the installation is damaged."""
+    return (_folder("grammar", "gemm.lark") / "gemm.lark").read_text(encoding="utf-8")
+
+
+def template_folder() -> Path:
+    """The folder of the Jinja templates; FileNotFoundError when the installation is damaged."""
+    return _folder("templates", "kernel.cu.j2")
