@@ -1,0 +1,397 @@
+"""The index algebra: small integer expressions that are printed as C, enumerated and bounded.
+
+One expression serves three readers: the emitter prints it (`to_c`), the verifier and the models evaluate it
+over arrays of threads and loop counters (`evaluate`), and the constructors simplify it with its range
+(`lo`, `hi`).  All values are non-negative where `/` and `%` appear, so C's truncating division and numpy's
+flooring division agree.  No other module builds index text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Union, assert_never
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.int64]
+
+OpKind = Literal["+", "-", "*", "/", "%", "^"]
+# Stands for "no bound known": sizes and leading dimensions are run-time values.
+UNBOUNDED = 1 << 62
+
+
+class _Arithmetic:
+    """Operators shared by all nodes; the results are simplified."""
+
+    __slots__ = ()
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return add(as_expr(self), as_expr(other))
+
+    def __radd__(self, other: int) -> Expr:
+        return add(as_expr(other), as_expr(self))
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return sub(as_expr(self), as_expr(other))
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return mul(as_expr(self), as_expr(other))
+
+    def __rmul__(self, other: int) -> Expr:
+        return mul(as_expr(other), as_expr(self))
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return div(as_expr(self), as_expr(other))
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return mod(as_expr(self), as_expr(other))
+
+    def __xor__(self, other: ExprLike) -> Expr:
+        return xor(as_expr(self), as_expr(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Int(_Arithmetic):
+    """A literal."""
+
+    value: int
+
+    @property
+    def lo(self) -> int:
+        return self.value
+
+    @property
+    def hi(self) -> int:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Named(_Arithmetic):
+    """A compile-time constant with a C name; `definition` says how it follows from others."""
+
+    name: str
+    definition: Expr
+    note: str = field(default="", compare=False)
+    value: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        value = constant(self.definition)
+        assert value is not None, f"{self.name} is not a constant"
+        object.__setattr__(self, "value", value)
+
+    @property
+    def lo(self) -> int:
+        return self.value
+
+    @property
+    def hi(self) -> int:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Var(_Arithmetic):
+    """A run-time integer in [0, extent); printed as its name."""
+
+    name: str
+    extent: int = UNBOUNDED
+
+    @property
+    def lo(self) -> int:
+        return 0
+
+    @property
+    def hi(self) -> int:
+        return self.extent - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(_Arithmetic):
+    """A sub-expression that the emitted code computes once under a name."""
+
+    name: str
+    value: Expr
+
+    @property
+    def lo(self) -> int:
+        return self.value.lo
+
+    @property
+    def hi(self) -> int:
+        return self.value.hi
+
+
+@dataclass(frozen=True, slots=True)
+class Op(_Arithmetic):
+    """A binary operation; built by the functions below, which simplify first."""
+
+    kind: OpKind
+    left: Expr
+    right: Expr
+    lo: int = field(compare=False)
+    hi: int = field(compare=False)
+
+
+Expr = Union[Int, Named, Var, Bound, Op]
+ExprLike = Union[Expr, int, "_Arithmetic"]
+
+
+def as_expr(value: ExprLike) -> Expr:
+    if isinstance(value, int):
+        return Int(value)
+    assert isinstance(value, (Int, Named, Var, Bound, Op))
+    return value
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of a compile-time constant, else None."""
+    match expr:
+        case Int(value=value) | Named(value=value):
+            return value
+        case Op():
+            left, right = constant(expr.left), constant(expr.right)
+            return None if left is None or right is None else _apply(expr.kind, left, right)
+        case Bound():
+            return constant(expr.value)
+        case Var():
+            return None
+        case _:
+            assert_never(expr)
+
+
+def _apply(kind: OpKind, left: int, right: int) -> int:
+    match kind:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return left // right
+        case "%":
+            return left % right
+        case "^":
+            return left ^ right
+        case _:
+            assert_never(kind)
+
+
+def _make(kind: OpKind, left: Expr, right: Expr, lo: int, hi: int) -> Expr:
+    if isinstance(left, Int) and isinstance(right, Int):
+        return Int(_apply(kind, left.value, right.value))
+    return Op(kind, left, right, max(lo, -UNBOUNDED), min(hi, UNBOUNDED))
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    if constant(left) == 0:
+        return right
+    if constant(right) == 0:
+        return left
+    return _make("+", left, right, left.lo + right.lo, left.hi + right.hi)
+
+
+def sub(left: Expr, right: Expr) -> Expr:
+    if constant(right) == 0:
+        return left
+    return _make("-", left, right, left.lo - right.hi, left.hi - right.lo)
+
+
+def mul(left: Expr, right: Expr) -> Expr:
+    a, b = constant(left), constant(right)
+    if a == 0 or b == 0:
+        return Int(0)
+    if a == 1:
+        return right
+    if b == 1:
+        return left
+    return _make("*", left, right, left.lo * right.lo, left.hi * right.hi)
+
+
+def div(left: Expr, right: Expr) -> Expr:
+    """left / right for a positive constant right; sheds every multiple of it."""
+    divisor = constant(right)
+    if divisor is None:
+        return _make("/", left, right, 0, left.hi)
+    assert divisor > 0
+    if divisor == 1:
+        return left
+    if constant(left) is not None:
+        return _make("/", left, right, left.lo // divisor, left.hi // divisor)
+    multiples, rest = _split_multiples(left, divisor)
+    if rest is None or 0 <= rest.lo <= rest.hi < divisor:
+        quotient: Expr = Int(0)
+    else:
+        quotient = _make("/", rest, right, rest.lo // divisor, rest.hi // divisor)
+    for factor, scale in multiples:
+        quotient = add(quotient, mul(factor, div(scale, right)))
+    return quotient
+
+
+def mod(left: Expr, right: Expr) -> Expr:
+    """left % right for a positive constant right; sheds every multiple of it."""
+    divisor = constant(right)
+    if divisor is None:
+        return _make("%", left, right, 0, right.hi)
+    assert divisor > 0
+    if divisor == 1:
+        return Int(0)
+    if constant(left) is not None:
+        return _make("%", left, right, left.lo % divisor, left.lo % divisor)
+    _, rest = _split_multiples(left, divisor)
+    if rest is None:
+        return Int(0)
+    if 0 <= rest.lo <= rest.hi < divisor:
+        return rest
+    return _make("%", rest, right, 0, divisor - 1)
+
+
+def xor(left: Expr, right: Expr) -> Expr:
+    if constant(left) == 0:
+        return right
+    if constant(right) == 0:
+        return left
+    return _make("^", left, right, 0, (1 << max(left.hi, right.hi).bit_length()) - 1)
+
+
+def terms(expr: Expr) -> Iterator[Expr]:
+    """The summands of a sum, from left to right."""
+    if isinstance(expr, Op) and expr.kind == "+":
+        yield from terms(expr.left)
+        yield from terms(expr.right)
+    else:
+        yield expr
+
+
+def _split_multiples(expr: Expr, divisor: int) -> tuple[list[tuple[Expr, Expr]], Expr | None]:
+    """`expr` as a sum of (factor, scale) with scale a multiple of `divisor`, and the rest of it."""
+    multiples: list[tuple[Expr, Expr]] = []
+    rest: Expr | None = None
+    for term in terms(expr):
+        value = constant(term)
+        if value is not None and value % divisor == 0:
+            multiples.append((Int(1), term))
+            continue
+        if isinstance(term, Op) and term.kind == "*":
+            scale = constant(term.right)
+            if scale is not None and scale % divisor == 0:
+                multiples.append((term.left, term.right))
+                continue
+        rest = term if rest is None else add(rest, term)
+    return multiples, rest
+
+
+def split(expr: Expr, names: frozenset[str]) -> tuple[Expr, Expr]:
+    """`expr` as (part free of the variables `names`, part made of the summands that use them)."""
+    without: Expr = Int(0)
+    using: Expr = Int(0)
+    for term in terms(expr):
+        if free(term) & names:
+            using = add(using, term)
+        else:
+            without = add(without, term)
+    return without, using
+
+
+@lru_cache(maxsize=4096)
+def free(expr: Expr) -> frozenset[str]:
+    """Names of the variables that an expression depends on; bound values count with theirs."""
+    match expr:
+        case Int() | Named():
+            return frozenset()
+        case Var():
+            return frozenset((expr.name,))
+        case Bound():
+            return free(expr.value)
+        case Op():
+            return free(expr.left) | free(expr.right)
+        case _:
+            assert_never(expr)
+
+
+def evaluate(expr: Expr, env: Mapping[str, Array | int]) -> Array | int:
+    """The value for integers or broadcastable int64 arrays of the variables; KeyError if one is missing."""
+    match expr:
+        case Int(value=value) | Named(value=value):
+            return value
+        case Var():
+            return env[expr.name]
+        case Bound():
+            return evaluate(expr.value, env)
+        case Op():
+            left, right = evaluate(expr.left, env), evaluate(expr.right, env)
+            match expr.kind:
+                case "+":
+                    return left + right
+                case "-":
+                    return left - right
+                case "*":
+                    return left * right
+                case "/":
+                    return left // right
+                case "%":
+                    return left % right
+                case "^":
+                    return left ^ right
+                case _:
+                    assert_never(expr.kind)
+        case _:
+            assert_never(expr)
+
+
+_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1}
+
+
+def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
+    """C spelling with the fewest parentheses that keep the meaning; `^` always gets its own."""
+    match expr:
+        case Int():
+            return str(expr.value)
+        case Named() | Var() | Bound():
+            return expr.name
+        case Op():
+            level = _PRECEDENCE[expr.kind]
+            # a * b / c and a / b * c differ, so a product on the right of an operator keeps its parentheses.
+            # Operands of ^ are always wrapped: few readers know its rank.
+            inner = 9 if expr.kind == "^" else level
+            text = f"{to_c(expr.left, inner)} {expr.kind} {to_c(expr.right, inner, True)}"
+            bare = level > outer or (level == outer and not right_side)
+            mixed = level == 3 and outer == 3
+            return text if bare and not (mixed and expr.kind != "*") else f"({text})"
+        case _:
+            assert_never(expr)
+
+
+def constants(expr: Expr) -> Iterator[Named]:
+    """Every named constant in an expression, definitions first, in order of appearance; may repeat."""
+    match expr:
+        case Named():
+            yield from constants(expr.definition)
+            yield expr
+        case Bound():
+            yield from constants(expr.value)
+        case Op():
+            yield from constants(expr.left)
+            yield from constants(expr.right)
+        case Int() | Var():
+            return
+        case _:
+            assert_never(expr)
+
+
+def bindings(expr: Expr) -> Iterator[Bound]:
+    """Every bound value in an expression, inner ones first; may repeat."""
+    match expr:
+        case Bound():
+            yield from bindings(expr.value)
+            yield expr
+        case Op():
+            yield from bindings(expr.left)
+            yield from bindings(expr.right)
+        case Int() | Named() | Var():
+            return
+        case _:
+            assert_never(expr)

@@ -1,0 +1,223 @@
+"""The tile IR: what one kernel does, as tiles, maps and a short program over them.
+
+A Kernel is a value; passes return new ones.  The program (`body`) speaks of whole tiles: which tile of which
+operand is copied, awaited, multiplied or stored, and where a barrier stands.  Who touches which element is
+the business of the maps (`gemmdsl.layout`), so the verifier can enumerate both exactly.
+
+Program variables: `tile` counts tiles along K in [0, k_tiles); a slot is an index expression over `tile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from gemmdsl.cuda_source import Condition
+from gemmdsl.index import UNBOUNDED, Expr, Named, Var
+from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
+from gemmdsl.spec import Axis, OperandName, Spec, StagedName
+
+K_TILES = Var("k_tiles", UNBOUNDED)
+TILE = Var("tile", UNBOUNDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """A uniform condition, left < right, over `tile` and `k_tiles`."""
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTile:
+    """Global memory -> shared slot, through registers inside the statement; visible after a barrier."""
+
+    operand: StagedName
+    tile: Expr
+    slot: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTile:
+    """Global memory -> the thread's staging registers of this operand."""
+
+    operand: StagedName
+    tile: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTile:
+    """Staging registers -> shared slot; visible after a barrier."""
+
+    operand: StagedName
+    slot: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyTile:
+    """Global memory -> shared slot by asynchronous copies of the group that the next CommitGroup closes.
+
+    The slot may change at any time until the issuing thread waits for the group; others see it after a
+    barrier that follows the wait.
+    """
+
+    operand: StagedName
+    tile: Expr
+    slot: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroup:
+    """Closes the thread's open group of asynchronous copies (it may be empty)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroups:
+    """Waits until at most `pending` of the thread's newest groups are in flight."""
+
+    pending: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """__syncthreads(); `reason` is printed beside it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyTile:
+    """acc += A[slot] @ B[slot]: for each k, fragments from shared memory, then one FMA per output."""
+
+    slot: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyGlobal:
+    """acc += A @ B over the whole of K, operands read straight from global memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutput:
+    """C = alpha * acc + beta * C for the thread's outputs; C is read only when beta != 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A uniform counted loop: `var` from `start` up to, not including, `stop`."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+    unroll: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`body` when a uniform condition holds."""
+
+    condition: Less
+    body: tuple[Stmt, ...]
+
+
+Stmt = (
+    CopyTile
+    | LoadTile
+    | StoreTile
+    | AsyncCopyTile
+    | CommitGroup
+    | WaitGroups
+    | Barrier
+    | MultiplyTile
+    | MultiplyGlobal
+    | StoreOutput
+    | For
+    | If
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How one operand reaches the FMAs: its shared tile, who copies it, how wide it moves.
+
+    `store` and `read` are vector widths in floats into and out of shared memory.
+    """
+
+    tile: SharedTile
+    copy: CopyMap
+    store: Named
+    read: Named
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One specialisation of the kernel.
+
+    `full` axes are known to be multiples of the block tile and carry no guard; `aligned` operands are known
+    to allow vectors in global memory, others are accessed element by element.
+    """
+
+    name: Literal["fast", "edge", "general"]
+    full: frozenset[Axis]
+    aligned: frozenset[OperandName]
+    requires: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel.  `staging` is None while operands are read straight from global memory."""
+
+    spec: Spec
+    block_m: Named
+    block_n: Named
+    block_k: Named | None
+    threads: ThreadMap
+    staging: tuple[Staging, Staging] | None
+    c_vector: Named
+    body: tuple[Stmt, ...]
+    paths: tuple[Path, ...]
+    min_blocks: int = 0
+    applied: tuple[str, ...] = ()
+
+    def stage(self, operand: StagedName) -> Staging:
+        assert self.staging is not None
+        return self.staging[0 if operand == "A" else 1]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block."""
+        if self.staging is None:
+            return 0
+        return sum(4 * stage.tile.words * stage.tile.slots for stage in self.staging)
+
+    @property
+    def preconditions(self) -> tuple[Condition, ...]:
+        """What the last resort still requires: the schedule's assumptions."""
+        return self.paths[-1].requires
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement of a program, outer ones before inner ones."""
+    for statement in body:
+        yield statement
+        match statement:
+            case For() | If():
+                yield from walk(statement.body)
+            case (
+                CopyTile()
+                | LoadTile()
+                | StoreTile()
+                | AsyncCopyTile()
+                | CommitGroup()
+                | WaitGroups()
+                | Barrier()
+                | MultiplyTile()
+                | MultiplyGlobal()
+                | StoreOutput()
+            ):
+                pass
+            case _:
+                assert_never(statement)

@@ -1,0 +1,284 @@
+"""Index formulas of the tile hierarchy: who owns which outputs, who copies what, where it is kept.
+
+Every formula of a kernel is built here from `gemmdsl.index`; passes choose among these, templates print them.
+
+Coordinates are local to the block tile: m in [0, BLOCK_M), n in [0, BLOCK_N), k in [0, BLOCK_K).
+Variables: `thread` in [0, THREADS), `i` and `j` count a thread's output rows and columns, `copy` counts a
+thread's copies of one tile, `k` walks the K tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmdsl.index import Bound, Expr, Int, Named, Var
+from gemmdsl.spec import LaneOrder, Operand
+from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
+
+WARP_SIZE = Named("WARP_SIZE", Int(LANES_PER_WARP))
+
+
+def block_size(axis: str, extent: int) -> Named:
+    """BLOCK_M, BLOCK_N or BLOCK_K."""
+    return Named(f"BLOCK_{axis}", Int(extent))
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """One axis (M or N) of the map from threads to outputs.
+
+    A thread owns `count` indices: `first` plus `offset(i)`.  `piece` neighbours lie together; pieces are
+    `stride` apart.
+    """
+
+    axis: str
+    block: Named
+    count: Named
+    piece: Named
+    stride: Expr
+    first: Bound
+
+    def offset(self, i: Expr) -> Expr:
+        """Distance of the thread's i-th index from its first one."""
+        return (i // self.piece) * self.stride + i % self.piece
+
+    def index(self, i: Expr) -> Expr:
+        """Block-tile coordinate of the thread's i-th index."""
+        return self.first + self.offset(i)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMap:
+    """Which outputs of the block tile each thread owns: rows.index(i) x cols.index(j)."""
+
+    threads: Named
+    rows: AxisMap
+    cols: AxisMap
+
+    @property
+    def thread(self) -> Var:
+        return Var("thread", self.threads.value)
+
+    @property
+    def i(self) -> Var:
+        return Var("i", self.rows.count.value)
+
+    @property
+    def j(self) -> Var:
+        return Var("j", self.cols.count.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTile:
+    """Extents of a thread tile and of its pieces along M and N."""
+
+    thread: tuple[int, int]
+    piece: tuple[int, int]
+
+
+def _axis(axis: str, block: Named, tile: ThreadTile, stride: Expr, first: Expr) -> AxisMap:
+    which = 0 if axis == "M" else 1
+    count = Named(f"THREAD_{axis}", Int(tile.thread[which]), "outputs of a thread")
+    solid = tile.piece[which] == tile.thread[which]
+    piece = count if solid else Named(f"PIECE_{axis}", Int(tile.piece[which]), "neighbouring ones")
+    if not solid:
+        stride = Named(f"PIECE_STRIDE_{axis}", stride * piece, "from piece to piece")
+    name = "thread_row" if axis == "M" else "thread_col"
+    return AxisMap(axis, block, count, piece, stride, Bound(name, first))
+
+
+def _piece(tile: ThreadTile, axis: str) -> Named:
+    which = 0 if axis == "M" else 1
+    if tile.piece[which] == tile.thread[which]:
+        return Named(f"THREAD_{axis}", Int(tile.thread[which]), "outputs of a thread")
+    return Named(f"PIECE_{axis}", Int(tile.piece[which]), "neighbouring ones")
+
+
+def grid_map(block_m: Named, block_n: Named, tile: ThreadTile, rows_first: bool) -> ThreadMap:
+    """Threads over the whole block tile as one grid.
+
+    Neighbouring threads follow each other along N, or along M when `rows_first` (a column-major C, whose
+    stores then stay coalesced).
+    """
+    per_m = Named("THREADS_M", block_m // Named("THREAD_M", Int(tile.thread[0]), "outputs of a thread"))
+    per_n = Named("THREADS_N", block_n // Named("THREAD_N", Int(tile.thread[1]), "outputs of a thread"))
+    threads = Named("THREADS", per_m * per_n, "of a block")
+    thread = Var("thread", threads.value)
+    y, x = (thread % per_m, thread // per_m) if rows_first else (thread // per_n, thread % per_n)
+    return ThreadMap(
+        threads,
+        _axis("M", block_m, tile, per_m, y * _piece(tile, "M")),
+        _axis("N", block_n, tile, per_n, x * _piece(tile, "N")),
+    )
+
+
+def warp_map(
+    block_m: Named,
+    block_n: Named,
+    tile: ThreadTile,
+    warp_extent: tuple[int, int],
+    lane_extent: tuple[int, int],
+    order: LaneOrder,
+) -> ThreadMap:
+    """Warps over the block tile, lanes over the warp tile, threads' pieces over the warp tile."""
+    warp_m = Named("WARP_M", Int(warp_extent[0]), "warp tile")
+    warp_n = Named("WARP_N", Int(warp_extent[1]))
+    lanes_m = Named("LANES_M", Int(lane_extent[0]), "lanes of a warp over its tile")
+    lanes_n = Named("LANES_N", Int(lane_extent[1]))
+    warps_m = Named("WARPS_M", block_m // warp_m)
+    warps_n = Named("WARPS_N", block_n // warp_n)
+    threads = Named("THREADS", warps_m * warps_n * WARP_SIZE, "of a block")
+    thread = Var("thread", threads.value)
+    warp = Bound("warp", thread // WARP_SIZE)
+    lane = Bound("lane", thread % WARP_SIZE)
+    match order:
+        case LaneOrder.ROW:
+            y, x = lane // lanes_n, lane % lanes_n
+        case LaneOrder.COLUMN:
+            y, x = lane % lanes_m, lane // lanes_m
+        case LaneOrder.PAIRED:
+            # Lane bit 0 is the low bit of x, the next bits are y: lanes i, i^1 share a row of A, lanes i, i^2
+            # a column of B, which is what lets a 128-bit read of either run in half the passes.
+            y, x = (lane // 2) % lanes_m, (lane // (lanes_m * 2)) * 2 + lane % 2
+    return ThreadMap(
+        threads,
+        _axis("M", block_m, tile, lanes_m, (warp // warps_n) * warp_m + y * _piece(tile, "M")),
+        _axis("N", block_n, tile, lanes_n, (warp % warps_n) * warp_n + x * _piece(tile, "N")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """XOR swizzle: groups of `unit` elements of a row change places by ((row / group) % count) * unit."""
+
+    unit: Named
+    group: Expr
+    count: Named
+
+    def apply(self, row: Expr, col: Expr) -> Expr:
+        return col ^ (((row // self.group) % self.count) * self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """An operand's tile in shared memory: [stages][rows][row_length] floats, `cols` of a row in use.
+
+    `k_outer` says that a row holds one k; a fragment (neighbours along M or N) is then contiguous.
+    """
+
+    operand: Operand
+    rows: Named
+    cols: Named
+    pad: Named | None
+    row_length: Named
+    k_outer: bool
+    swizzle: Swizzle | None
+    stages: Named | None
+
+    @property
+    def transposed(self) -> bool:
+        """Whether its axes are exchanged relative to global memory."""
+        return self.k_outer != (self.operand.strided == "K")
+
+    @property
+    def slots(self) -> int:
+        return 1 if self.stages is None else self.stages.value
+
+    @property
+    def words(self) -> int:
+        """Floats of one slot, padding included."""
+        return self.rows.value * self.row_length.value
+
+    @property
+    def fragment_axis(self) -> str:
+        return "M" if self.operand.name == "A" else "N"
+
+    def place(self, fragment: Expr, k: Expr) -> tuple[Expr, Expr]:
+        """(row, column) in the shared array of the element with this M or N coordinate and this k."""
+        row, col = (k, fragment) if self.k_outer else (fragment, k)
+        return row, self.swizzle.apply(row, col) if self.swizzle else col
+
+
+def shared_tile(
+    operand: Operand,
+    fragment: Named,
+    depth: Named,
+    *,
+    transpose: bool = False,
+    pad: int = 0,
+    swizzle_unit: int = 0,
+    stages: Named | None = None,
+) -> SharedTile:
+    """The tile of one operand: `fragment` elements along M or N, `depth` along K.
+
+    Rows follow the operand's layout unless `transpose`.  `swizzle_unit` > 0 swizzles groups of that many
+    elements; a row shorter than the 32 banks shares its swizzle with the rows of the same 32 words.
+    """
+    k_outer = (operand.strided == "K") != transpose
+    rows, cols = (depth, fragment) if k_outer else (fragment, depth)
+    name = operand.name
+    padding = Named(f"{name}_PAD", Int(pad), "unused floats at the end of a row") if pad else None
+    row_length = Named(f"{name}_ROW", cols + (padding or Int(0)), f"floats from row to row of {name}'s tile")
+    swizzle = None
+    if swizzle_unit:
+        unit = Named(f"{name}_SWIZZLE_UNIT", Int(swizzle_unit), "floats that stay together")
+        places = min(cols.value // swizzle_unit, LANES_PER_WARP // swizzle_unit)
+        count = Named(f"{name}_SWIZZLES", Int(places), "different row patterns")
+        swizzle = Swizzle(unit, Int(max(1, LANES_PER_WARP // cols.value)), count)
+    return SharedTile(operand, rows, cols, padding, row_length, k_outer, swizzle, stages)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMap:
+    """Which elements of an operand's tile each thread copies: `copies` vectors of `width` neighbours.
+
+    `strided` and `contiguous` are tile coordinates along the operand's axes in global memory, the latter of
+    the vector's first element; both depend on `thread` and `copy`.  The last round is partial when the
+    vectors are no multiple of the threads; then only vectors with `vector` < `vectors` exist.
+    """
+
+    operand: Operand
+    threads: Named
+    width: Named
+    vectors: Named
+    copies: Named
+    vector: Expr
+    strided: Expr
+    contiguous: Expr
+
+    @property
+    def partial(self) -> bool:
+        """Whether the last round leaves some threads without work."""
+        return self.vectors.value % self.threads.value != 0
+
+    @property
+    def copy(self) -> Var:
+        return Var("copy", self.copies.value)
+
+    def coordinates(self, contiguous: Expr) -> tuple[Expr, Expr]:
+        """(M or N, k) coordinates of the element at `contiguous` in this copy's row."""
+        strided = self.strided
+        return (contiguous, strided) if self.operand.strided == "K" else (strided, contiguous)
+
+
+def copy_map(tile: SharedTile, threads: Named, width: int) -> CopyMap:
+    """Vectors of `width` along the operand's contiguous axis, dealt to threads in order of address."""
+    name = tile.operand.name
+    row_extent, row_count = (tile.rows, tile.cols) if tile.transposed else (tile.cols, tile.rows)
+    vector_width = Named(f"{name}_VECTOR", Int(width), f"floats per global load of {name}")
+    per_row = Named(f"{name}_ROW_VECTORS", row_extent // vector_width, "loads per row of the global tile")
+    vectors = Named(f"{name}_VECTORS", row_count * per_row, "loads per tile")
+    rounds = (vectors + threads - 1) // threads if vectors.value % threads.value else vectors // threads
+    copies = Named(f"{name}_COPIES", rounds, "loads per thread and tile")
+    thread, copy = Var("thread", threads.value), Var("copy", copies.value)
+    vector = thread + copy * threads
+    return CopyMap(
+        operand=tile.operand,
+        threads=threads,
+        width=vector_width,
+        vectors=vectors,
+        copies=copies,
+        vector=vector,
+        strided=vector // per_row,
+        contiguous=(vector % per_row) * vector_width,
+    )
