@@ -9,7 +9,7 @@ thread's copies of one tile, `k` walks the K tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmdsl.index import Bound, Expr, Int, Named, Var
 from gemmdsl.spec import LaneOrder, Operand
@@ -199,33 +199,36 @@ class SharedTile:
         return row, self.swizzle.apply(row, col) if self.swizzle else col
 
 
-def shared_tile(
-    operand: Operand,
-    fragment: Named,
-    depth: Named,
-    *,
-    transpose: bool = False,
-    pad: int = 0,
-    swizzle_unit: int = 0,
-    stages: Named | None = None,
-) -> SharedTile:
+def shared_tile(operand: Operand, fragment: Named, depth: Named, *, transpose: bool = False) -> SharedTile:
     """The tile of one operand: `fragment` elements along M or N, `depth` along K.
 
-    Rows follow the operand's layout unless `transpose`.  `swizzle_unit` > 0 swizzles groups of that many
-    elements; a row shorter than the 32 banks shares its swizzle with the rows of the same 32 words.
+    Rows follow the operand's layout unless `transpose`; they are neither padded nor swizzled.
     """
     k_outer = (operand.strided == "K") != transpose
     rows, cols = (depth, fragment) if k_outer else (fragment, depth)
-    name = operand.name
-    padding = Named(f"{name}_PAD", Int(pad), "unused floats at the end of a row") if pad else None
-    row_length = Named(f"{name}_ROW", cols + (padding or Int(0)), f"floats from row to row of {name}'s tile")
-    swizzle = None
-    if swizzle_unit:
-        unit = Named(f"{name}_SWIZZLE_UNIT", Int(swizzle_unit), "floats that stay together")
-        places = min(cols.value // swizzle_unit, LANES_PER_WARP // swizzle_unit)
-        count = Named(f"{name}_SWIZZLES", Int(places), "different row patterns")
-        swizzle = Swizzle(unit, Int(max(1, LANES_PER_WARP // cols.value)), count)
-    return SharedTile(operand, rows, cols, padding, row_length, k_outer, swizzle, stages)
+    return SharedTile(operand, rows, cols, None, _row_length(operand, cols), k_outer, None, None)
+
+
+def _row_length(operand: Operand, length: Expr) -> Named:
+    return Named(f"{operand.name}_ROW", length, f"floats from row to row of {operand.name}'s tile")
+
+
+def padded(tile: SharedTile, extra: int) -> SharedTile:
+    """`tile` with `extra` unused floats at the end of each row."""
+    padding = Named(f"{tile.operand.name}_PAD", Int(extra), "unused floats at the end of a row")
+    return replace(tile, pad=padding, row_length=_row_length(tile.operand, tile.cols + padding))
+
+
+def swizzled(tile: SharedTile, unit: int) -> SharedTile:
+    """`tile` with groups of `unit` floats exchanged within each row, differently from row to row.
+
+    Rows shorter than the 32 banks share one pattern with the other rows of the same 32 words.
+    """
+    name = tile.operand.name
+    floats = Named(f"{name}_SWIZZLE_UNIT", Int(unit), "floats that stay together")
+    places = min(tile.cols.value // unit, LANES_PER_WARP // unit)
+    count = Named(f"{name}_SWIZZLES", Int(places), "different row patterns")
+    return replace(tile, swizzle=Swizzle(floats, Int(max(1, LANES_PER_WARP // tile.cols.value)), count))
 
 
 @dataclass(frozen=True, slots=True)

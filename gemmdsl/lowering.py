@@ -1,0 +1,58 @@
+"""Spec -> the naive kernel: one thread per output, operands read straight from global memory.
+
+Right for every size from the start: all guards stand, nothing is assumed but what the schedule assumes.
+The passes of `gemmdsl.passes` make it fast without changing what it means.
+"""
+
+from __future__ import annotations
+
+from gemmdsl.cuda_source import Aligned, Condition, Multiple
+from gemmdsl.index import Int, Named
+from gemmdsl.ir import Kernel, MultiplyGlobal, Path, StoreOutput
+from gemmdsl.layout import ThreadTile, block_size, grid_map
+from gemmdsl.spec import Axis, OperandName, Order, Schedule, Spec
+
+
+def lower(spec: Spec) -> Kernel:
+    """The naive kernel of a checked Spec."""
+    schedule = spec.schedule
+    block_m, block_n = block_size("M", schedule.block_m), block_size("N", schedule.block_n)
+    return Kernel(
+        spec=spec,
+        block_m=block_m,
+        block_n=block_n,
+        block_k=None,
+        threads=grid_map(block_m, block_n, ThreadTile((1, 1), (1, 1)), rows_first(spec)),
+        staging=None,
+        c_vector=Named("C_VECTOR", Int(1), "floats per store of C"),
+        body=(MultiplyGlobal(), StoreOutput()),
+        paths=(general_path(schedule),),
+    )
+
+
+def rows_first(spec: Spec) -> bool:
+    """Whether neighbouring threads follow each other along M: where C's neighbours in memory are."""
+    return spec.problem.c.order is Order.COLUMN
+
+
+def vector_width(schedule: Schedule, operand: OperandName) -> int:
+    """Floats of the widest global access that the schedule asks for on an operand."""
+    return schedule.c_vector if operand == "C" else schedule.stage(operand).load
+
+
+def general_path(schedule: Schedule) -> Path:
+    """The path of last resort: nothing holds but the schedule's assumptions."""
+    blocks: dict[Axis, int] = {"M": schedule.block_m, "N": schedule.block_n, "K": schedule.block_k}
+    requires: list[Condition] = []
+    full: set[Axis] = set()
+    aligned: set[OperandName] = set()
+    for assumption in schedule.assumptions:
+        if assumption.axis is not None:
+            requires.append(Multiple(assumption.axis, assumption.multiple))
+            block = blocks[assumption.axis]
+            if block and assumption.multiple % block == 0:
+                full.add(assumption.axis)
+        if assumption.operand is not None:
+            requires.append(Aligned(assumption.operand, vector_width(schedule, assumption.operand)))
+            aligned.add(assumption.operand)
+    return Path("general", frozenset(full), frozenset(aligned), tuple(requires))

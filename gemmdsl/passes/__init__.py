@@ -1,0 +1,70 @@
+"""The optimisations of the GEMM ladder, in order; each is a function Kernel -> Kernel in its own module.
+
+A pass returns the very kernel it was given when its option is not asked for.  Every kernel that a pass
+changed is proved anew before the next pass sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gemmdsl.ir import Kernel
+from gemmdsl.lowering import lower
+from gemmdsl.passes.async_copies import async_copies
+from gemmdsl.passes.launch_bounds import launch_bounds
+from gemmdsl.passes.pad import pad
+from gemmdsl.passes.ping_pong import ping_pong
+from gemmdsl.passes.register_blocking import register_blocking
+from gemmdsl.passes.specialise import specialise
+from gemmdsl.passes.stage_shared import stage_shared
+from gemmdsl.passes.swizzle import swizzle
+from gemmdsl.passes.transpose import transpose
+from gemmdsl.passes.vectorise import vectorise
+from gemmdsl.passes.warp_tiling import warp_tiling
+from gemmdsl.spec import Spec
+from gemmdsl.verifier import Proofs, verify, verify_final
+
+Pass = Callable[[Kernel], Kernel]
+
+LOWERING = "lower"
+PIPELINE: tuple[Pass, ...] = (
+    register_blocking,
+    warp_tiling,
+    stage_shared,
+    transpose,
+    pad,
+    swizzle,
+    vectorise,
+    ping_pong,
+    async_copies,
+    launch_bounds,
+    specialise,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The kernel after one pass, and what was proved of it."""
+
+    name: str
+    kernel: Kernel
+    proofs: Proofs
+
+
+def steps(spec: Spec) -> tuple[Step, ...]:
+    """The naive kernel, then one step for each pass that changed it; each kernel is proved.
+
+    Raises ProofError if a proof fails, which is a compiler bug.
+    """
+    kernel = lower(spec)
+    done = [Step(LOWERING, kernel, verify(kernel, LOWERING))]
+    for apply in PIPELINE:
+        changed = apply(kernel)
+        if changed is kernel:
+            continue
+        name = apply.__name__
+        kernel = replace(changed, applied=(*kernel.applied, name))
+        done.append(Step(name, kernel, verify(kernel, name)))
+    verify_final(kernel, done[-1].name)
+    return tuple(done)

@@ -1,0 +1,37 @@
+"""Vectorisation: neighbours move together, 2 or 4 floats per instruction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gemmdsl.index import Int, Named
+from gemmdsl.ir import Kernel, Staging
+from gemmdsl.layout import copy_map
+from gemmdsl.passes._tiles import map_staging
+
+
+def vectorise(kernel: Kernel) -> Kernel:
+    """Widens global loads, shared stores, shared reads and the stores of C as the schedule asks.
+
+    Before: one float per access.  After: a thread copies vectors along the operand's contiguous axis, stores
+    them whole where the shared tile keeps that axis, reads fragments as vectors where a shared row holds
+    one k, and stores C in vectors.  Needs: widths that divide rows and pieces; rows of whole vectors.
+    """
+    schedule = kernel.spec.schedule
+
+    def change(staging: Staging) -> Staging:
+        name = staging.tile.operand.name
+        stage = schedule.stage("A" if name == "A" else "B")
+        if (stage.load, stage.store, stage.read) == (1, 1, 1):
+            return staging
+        return replace(
+            staging,
+            copy=copy_map(staging.tile, kernel.threads.threads, stage.load),
+            store=Named(staging.store.name, Int(stage.store), staging.store.note),
+            read=Named(staging.read.name, Int(stage.read), staging.read.note),
+        )
+
+    changed = map_staging(kernel, change)
+    if schedule.c_vector == kernel.c_vector.value:
+        return changed
+    return replace(changed, c_vector=Named("C_VECTOR", Int(schedule.c_vector), kernel.c_vector.note))
