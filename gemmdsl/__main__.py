@@ -1,0 +1,5 @@
+"""`python -m gemmdsl` is the `gemmdsl` command."""
+
+from gemmdsl.cli import main
+
+main()

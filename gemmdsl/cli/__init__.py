@@ -1,0 +1,69 @@
+"""The `gemmdsl` command: a group whose commands are imported only when they are called.
+
+A command NAME lives in gemmdsl/cli/NAME.py as a click command called `command`; the first line of its
+docstring is repeated in COMMANDS, so that `gemmdsl --help` imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from gemmdsl import __version__
+
+# In the order of work, which is the order of `--help`.
+COMMANDS: dict[str, str] = {
+    "check": "Report every violated rule of a file.",
+    "fmt": "Lay out files in the standard form.",
+    "compile": "Turn schedules into CUDA.",
+    "run": "Compile a schedule, run it and compare the result with numpy.",
+    "ir": "Show the tile IR before and after each pass.",
+    "rules": "List the rules a schedule has to keep.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"gemmdsl.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what it raises becomes a message on stderr and an exit status, never a traceback."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            from gemmdsl.cli.errors import report
+
+            ctx.exit(report(error))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gemmdsl")
+def group() -> None:
+    """Compile matrix-product schedules to fast, readable, proven CUDA."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the `gemmdsl` script; `arguments` are the words after the program's name.
+
+    Exits with 0 when all is well, 1 when the input is wrong, 2 when the tool was misused or lacks another
+    tool, 130 when interrupted.
+    """
+    group.main(args=arguments, prog_name="gemmdsl")

@@ -1,0 +1,52 @@
+"""What a command's exception means to the person in front of the terminal: a message and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+from gemmdsl import __version__
+from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
+from gemmdsl.files import OutputError
+from gemmdsl.toolchain.errors import ToolError
+
+WRONG_INPUT = 1
+MISUSE = 2
+INTERRUPTED = 130
+_DEBUG = "GEMMDSL_DEBUG"
+
+
+def report(problem: Exception | KeyboardInterrupt) -> int:
+    """Say on stderr what went wrong, and return the exit status that goes with it."""
+    match problem:
+        case KeyboardInterrupt():
+            click.echo("interrupted", err=True)
+            return INTERRUPTED
+        case BrokenPipeError():
+            # The reader has seen enough.  Python would try to flush stdout once more, and complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return WRONG_INPUT
+        case OutputError() | ToolError():
+            click.echo(render_all(problem.diagnostics), nl=False, err=True)
+            return MISUSE
+        case GemmError():
+            click.echo(render_all(problem.diagnostics), nl=False, err=True)
+            return WRONG_INPUT
+        case _:
+            if os.environ.get(_DEBUG) == "1":
+                traceback.print_exception(problem)
+            click.echo(render(_internal(problem)), err=True)
+            return MISUSE
+
+
+def _internal(problem: BaseException) -> Diagnostic:
+    kind = type(problem).__name__
+    return error(
+        "G999",
+        f"internal error: {kind}: {problem}" if str(problem) else f"internal error: {kind}",
+        version=f"gemmdsl {__version__}, Python {sys.version.split()[0]}",
+        help=f"this is a mistake in gemmdsl: please report it with the input and what {_DEBUG}=1 shows",
+    )

@@ -1,0 +1,115 @@
+"""Writes files so that a reader sees the old content or the new, never a part.
+
+Content goes to a temporary file in the same folder, which is then renamed into place.
+Codes: `G701` to `G705`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from gemmdsl.diagnostics import Diagnostic, GemmError, Note
+
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class OutputError(GemmError):
+    """A file cannot be written where it was asked for."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        notes = (Note("help", help),) if help else ()
+        super().__init__([Diagnostic(code, message, notes=notes)])
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8 with its line ends as they are; OutputError as in `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Make `data` the content of `path` in one step; OutputError, and the old content, if that cannot be done.
+
+    A link is followed, an existing file keeps its permissions, devices such as /dev/stdout are written to.
+    """
+    with _reported(path), ExitStack() as cleanup:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+        else:
+            target = path.resolve()
+            os.replace(_stage(target, data, cleanup), target)
+
+
+def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write all of `files` (plain name to content) into `folder`, which is made if its parent is there.
+
+    Nothing is put in place before everything has been written to the same folder, so a full disk or a
+    refused file leaves what was there.  Other files of the folder stay.  OutputError as in `write_bytes`.
+    """
+    with ExitStack() as cleanup:
+        with _reported(folder):
+            if not folder.is_dir():
+                folder.mkdir()
+                cleanup.callback(_remove_folder, folder)
+        staged: list[tuple[Path, Path]] = []
+        for name, data in files.items():
+            path = folder / name
+            with _reported(path):
+                staged.append((_stage(path.resolve(), data, cleanup), path.resolve()))
+        for temporary, path in staged:
+            with _reported(path):
+                os.replace(temporary, path)
+        cleanup.pop_all()
+
+
+def _stage(target: Path, data: bytes, cleanup: ExitStack) -> Path:
+    """Write `data` to a new file beside `target`, with the permissions it will have; removed by `cleanup`."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists() and not os.access(target, os.W_OK):
+        # A rename would get past the file's own permissions, which the user set for a reason.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    temporary = target.parent / f".gemmdsl-{os.urandom(8).hex()}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    cleanup.callback(temporary.unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as file:
+        if target.exists():
+            os.fchmod(handle, target.stat().st_mode & 0o7777)
+        file.write(data)
+    return temporary
+
+
+def _remove_folder(folder: Path) -> None:
+    # Someone else may have put a file there meanwhile: theirs is not ours to remove.
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Turn what the system refuses about `path` into an OutputError."""
+    try:
+        yield
+    except OSError as problem:
+        raise _diagnosed(path, problem) from problem
+
+
+def _diagnosed(path: Path, problem: OSError) -> OutputError:
+    parent = path.parent
+    if problem.errno == errno.EISDIR:
+        return OutputError("G702", f"cannot write {path}: it is a folder", help="name a file in it")
+    if problem.errno == errno.ENOENT:
+        return OutputError("G701", f"cannot write {path}: the folder {parent} does not exist")
+    if problem.errno == errno.ENOTDIR:
+        return OutputError("G701", f"cannot write {path}: {parent} is not a folder")
+    if problem.errno == errno.EEXIST:
+        return OutputError("G701", f"cannot write into {path}: it is a file, not a folder")
+    if problem.errno in _DENIED:
+        return OutputError("G703", f"cannot write {path}: no permission to write there")
+    if problem.errno in _FULL:
+        return OutputError("G704", f"cannot write {path}: no space is left", help="the old file is unchanged")
+    return OutputError("G705", f"cannot write {path}: {problem.strerror or problem}")
