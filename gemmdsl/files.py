@@ -32,7 +32,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Make `data` the content of `path` in one step; OutputError, and the old content, if that cannot be done.
+    """Make `data` the content of `path` in one step; OutputError, and no change, if that cannot be done.
 
     A link is followed, an existing file keeps its permissions, devices such as /dev/stdout are written to.
     """

@@ -90,7 +90,7 @@ def _pathfinder(name: ToolName) -> Path | None:
 
 
 def _wheel_folders() -> list[Path]:
-    """Folders of the toolkit's wheels: shared (nvidia/cu13), or one each (nvidia/cuda_nvcc) before CUDA 13."""
+    """Folders of the toolkit's wheels: one for all (nvidia/cu13), or one each (nvidia/cuda_nvcc)."""
     spec = find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
         return []

@@ -1,0 +1,141 @@
+"""The command group: quick, lazy, and never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from gemmdsl import __version__
+from gemmdsl.cli import COMMANDS, group
+from gemmdsl.diagnostics import GemmError, error
+from gemmdsl.files import OutputError
+from gemmdsl.toolchain.errors import ToolError
+
+HELP_LIMIT = 0.150
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], Result]:
+    """Runs a command that raises what it is given."""
+
+    def run(problem: BaseException) -> Result:
+        @click.command()
+        def command() -> None:
+            raise problem
+
+        monkeypatch.setattr(type(group), "get_command", lambda *_: command)
+        return CliRunner().invoke(group, ["check"])
+
+    return run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_table_says_what_the_commands_say(name: str) -> None:
+    command = import_module(f"gemmdsl.cli.{name}").command
+    assert COMMANDS[name] == command.get_short_help_str(limit=1000)
+    assert command.name == name
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert python("-m", "gemmdsl", "--help").returncode == 0
+        return time.perf_counter() - start
+
+    # The best of a few: what is measured is the program, not what else the machine is doing.
+    assert min(seconds() for _ in range(5)) < HELP_LIMIT
+
+
+@pytest.mark.parametrize("statement", ["import gemmdsl", "import gemmdsl.cli"])
+def test_heavy_libraries_are_not_imported_early(statement: str) -> None:
+    code = (
+        f"{statement}; import sys; print(*{{'numpy', 'lark', 'jinja2', 'hypothesis'}} & sys.modules.keys())"
+    )
+    assert python("-c", code).stdout.split() == []
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(group, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"gemmdsl, version {__version__}\n")
+
+
+def test_the_module_is_the_command() -> None:
+    assert python("-m", "gemmdsl", "--version").stdout == f"gemmdsl, version {__version__}\n"
+
+
+def test_unknown_command_is_misuse() -> None:
+    result = CliRunner().invoke(group, ["compil"])
+    assert result.exit_code == 2
+    assert "No such command 'compil'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "message"),
+    [
+        (GemmError([error("G123", "wrong")]), 1, "error[G123]: wrong\n"),
+        (ToolError("G901", "nvcc was not found", help="get it"), 2, "error[G901]: nvcc was not found\n"),
+        (OutputError("G703", "cannot write"), 2, "error[G703]: cannot write\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (ZeroDivisionError("by zero"), 2, "error[G999]: internal error: ZeroDivisionError: by zero\n"),
+        (RecursionError(), 2, "error[G999]: internal error: RecursionError\n"),
+    ],
+)
+def test_failures_are_told_in_short(
+    failing: Callable[[BaseException], Result],
+    monkeypatch: pytest.MonkeyPatch,
+    problem: BaseException,
+    status: int,
+    message: str,
+) -> None:
+    monkeypatch.delenv("GEMMDSL_DEBUG", raising=False)
+    result = failing(problem)
+    assert result.exit_code == status
+    assert result.stderr.startswith(message)
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_every_finding_is_shown(failing: Callable[[BaseException], Result]) -> None:
+    result = failing(GemmError([error("G101", "one"), error("G102", "two")]))
+    assert result.stderr == "error[G101]: one\n\nerror[G102]: two\n"
+
+
+def test_debug_shows_the_traceback_too(
+    failing: Callable[[BaseException], Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMMDSL_DEBUG", "1")
+    result = failing(ZeroDivisionError("by zero"))
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "error[G999]" in result.stderr
+
+
+def test_a_reader_that_leaves_is_no_error_message() -> None:
+    code = (
+        "import click, sys\n"
+        "from gemmdsl.cli import group, main\n"
+        "@click.command()\n"
+        "def command():\n"
+        "    for _ in range(100_000):\n"
+        "        click.echo('a line of text')\n"
+        "type(group).get_command = lambda *_: command\n"
+        "main(['check'])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "a line of text\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
