@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
+import pytest
 from hypothesis import settings
+
+from gemmdsl.toolchain import ToolError, find_tool
 
 # An example may start a compiler, so no deadline is meaningful; CI must fail for the same input each time.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@cache
+def _nvcc() -> bool:
+    try:
+        find_tool("nvcc")
+    except ToolError:
+        return False
+    return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("nvcc") and not _nvcc():
+        pytest.skip("needs nvcc: pip install 'gemmdsl[cuda]'")

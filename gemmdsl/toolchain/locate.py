@@ -25,7 +25,7 @@ from gemmdsl.toolchain.process import run_tool
 ToolName = Literal["nvcc", "ptxas", "cuobjdump", "nvdisasm"]
 Version = tuple[int, int]
 
-# The first release whose nvcc knows sm_89 and sm_90, takes C++17 by default and reports barriers.
+# The first release with every feature of sm_89 and sm_90.
 OLDEST: Version = (12, 0)
 _OVERRIDE = "GEMMDSL_CUDA"
 _VARIABLES = ("CUDA_PATH", "CUDA_HOME")

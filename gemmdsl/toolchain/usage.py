@@ -21,7 +21,8 @@ _CONSTANT = re.compile(r"(\d+) bytes cmem\[")
 class Usage:
     """One `__global__` function as compiled for `target`; registers per thread, the rest in bytes.
 
-    `shared` is static shared memory alone; `stack` includes the frames of functions it calls.
+    `shared` is static shared memory alone; `stack` includes the frames of functions it calls; `barriers` is
+    None where an older ptxas does not tell.
     """
 
     entry: str
@@ -31,7 +32,7 @@ class Usage:
     spill_stores: int
     spill_loads: int
     shared: int
-    barriers: int
+    barriers: int | None
     constant: int
 
     @property
@@ -62,7 +63,7 @@ def parse_usage(report: str) -> tuple[Usage, ...]:
                     spill_stores=frames[1],
                     spill_loads=frames[2],
                     shared=_total(_SHARED, line),
-                    barriers=_total(_BARRIERS, line),
+                    barriers=_total(_BARRIERS, line) if _BARRIERS.search(line) else None,
                     constant=_total(_CONSTANT, line),
                 )
             )
