@@ -1,0 +1,173 @@
+"""Canonical text of a kernel's IR: the same kernel gives the same bytes, a small change a small difference.
+
+Formulas are spelled as in the emitted CUDA; every name they use is defined once, above its first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants, to_c
+from gemmdsl.ir import (
+    AsyncCopyTile,
+    Barrier,
+    CommitGroup,
+    CopyTile,
+    For,
+    If,
+    Kernel,
+    Less,
+    LoadTile,
+    MultiplyGlobal,
+    MultiplyTile,
+    Path,
+    Staging,
+    Stmt,
+    StoreOutput,
+    StoreTile,
+    WaitGroups,
+)
+
+INDENT = "  "
+_AXES = ("M", "N", "K")
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The whole kernel as text that ends in a newline."""
+    spec = kernel.spec
+    lines = [f"kernel {spec.symbol} on {spec.target.name}"]
+    lines += _section("constants", _constants(kernel))
+    lines += _section("threads", _threads(kernel))
+    for staging in kernel.staging or ():
+        lines += _section(f"tile {staging.tile.operand.name}", _staging(staging))
+    lines += _section("paths", (_path(path) for path in kernel.paths))
+    lines += _section("program", print_program(kernel.body))
+    return "\n".join(lines) + "\n"
+
+
+def print_program(body: tuple[Stmt, ...], depth: int = 0) -> Iterator[str]:
+    """The lines of a program; bodies of loops and conditions are indented."""
+    for statement in body:
+        yield INDENT * depth + headline(statement)
+        if isinstance(statement, (For, If)):
+            yield from print_program(statement.body, depth + 1)
+
+
+def headline(statement: Stmt) -> str:
+    """A statement on one line, without its body."""
+    match statement:
+        case CopyTile():
+            return f"copy {statement.operand}[{to_c(statement.tile)}]{_into(statement.slot)}"
+        case LoadTile():
+            return f"load {statement.operand}[{to_c(statement.tile)}] -> registers"
+        case StoreTile():
+            return f"store {statement.operand} registers{_into(statement.slot)}"
+        case AsyncCopyTile():
+            return f"async copy {statement.operand}[{to_c(statement.tile)}]{_into(statement.slot)}"
+        case CommitGroup():
+            return "commit group"
+        case WaitGroups():
+            return f"wait until {to_c(statement.pending)} groups are in flight"
+        case Barrier():
+            return f"barrier  # {statement.reason}"
+        case MultiplyTile():
+            return "multiply" + (f" slot {to_c(statement.slot)}" if statement.slot is not None else "")
+        case MultiplyGlobal():
+            return "multiply from global memory"
+        case StoreOutput():
+            return "store C"
+        case For():
+            unroll = "unrolled " if statement.unroll else ""
+            span = f"{to_c(statement.start)} .. {to_c(statement.stop)}"
+            return f"{unroll}for {statement.var.name} in {span}:"
+        case If():
+            return f"if {condition(statement.condition)}:"
+        case _:
+            assert_never(statement)
+
+
+def condition(less: Less) -> str:
+    """A uniform condition as C spells it."""
+    return f"{to_c(less.left)} < {to_c(less.right)}"
+
+
+def _into(slot: Expr | None) -> str:
+    return " -> shared" if slot is None else f" -> shared slot {to_c(slot)}"
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    return [title, *(INDENT + line for line in lines)]
+
+
+def _expressions(kernel: Kernel) -> Iterator[Expr]:
+    """Every expression of the kernel outside of its program, in a fixed order."""
+    yield from (kernel.block_m, kernel.block_n)
+    if kernel.block_k is not None:
+        yield kernel.block_k
+    threads = kernel.threads
+    yield threads.threads
+    for axis in (threads.rows, threads.cols):
+        yield from (axis.count, axis.piece, axis.stride, axis.first)
+    for staging in kernel.staging or ():
+        tile, copy = staging.tile, staging.copy
+        yield from (tile.rows, tile.cols, tile.row_length)
+        if tile.swizzle is not None:
+            yield from (tile.swizzle.unit, tile.swizzle.group, tile.swizzle.count)
+        if tile.stages is not None:
+            yield tile.stages
+        yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
+        yield from (staging.store, staging.read)
+    yield kernel.c_vector
+
+
+def _constants(kernel: Kernel) -> Iterator[str]:
+    seen: set[str] = set()
+    for expr in _expressions(kernel):
+        for named in constants(expr):
+            if named.name not in seen:
+                seen.add(named.name)
+                yield _define(named)
+    if kernel.min_blocks:
+        yield f"min_blocks = {kernel.min_blocks}"
+
+
+def _define(named: Named) -> str:
+    formula = "" if isinstance(named.definition, Int) else f"{to_c(named.definition)} = "
+    return f"{named.name} = {formula}{named.value}"
+
+
+def _threads(kernel: Kernel) -> Iterator[str]:
+    threads = kernel.threads
+    bound: dict[str, Bound] = {}
+    for axis in (threads.rows, threads.cols):
+        bound.update((binding.name, binding) for binding in bindings(axis.first))
+    for binding in bound.values():
+        yield f"{binding.name} = {to_c(binding.value)}"
+    yield f"m(i) = {to_c(threads.rows.index(threads.i))}"
+    yield f"n(j) = {to_c(threads.cols.index(threads.j))}"
+
+
+def _staging(staging: Staging) -> Iterator[str]:
+    tile, copy = staging.tile, staging.copy
+    name, axis = tile.operand.name, tile.fragment_axis.lower()
+    slots = "" if tile.stages is None else f"[{tile.stages.name}]"
+    row, col = tile.place(Var(axis), Var("k"))
+    yield f"shared {name}{slots}[{tile.rows.name}][{tile.row_length.name}]"
+    yield f"{name}({axis}, k) at [{to_c(row)}][{to_c(col)}]"
+    yield f"{copy.copies.name} copies per thread{', the last partial' if copy.partial else ''}"
+    yield f"vector = {to_c(copy.vector)}"
+    yield f"{copy.operand.strided.lower()} = {to_c(copy.strided)}"
+    yield f"{copy.operand.contiguous.lower()} = {to_c(copy.contiguous)}"
+    widths = (copy.width, staging.store, staging.read)
+    yield "load {}, store {}, read {} at a time".format(*(width.name for width in widths))
+
+
+def _path(path: Path) -> str:
+    guarded = ", ".join(axis for axis in _AXES if axis not in path.full)
+    scalar = ", ".join(name for name in "ABC" if name not in path.aligned)
+    parts = [f"guards {guarded}" if guarded else "no guards"]
+    parts.append(f"{scalar} element by element" if scalar else "vectors throughout")
+    if path.requires:
+        parts.append("requires " + ", ".join(map(str, path.requires)))
+    return f"{path.name}: " + "; ".join(parts)

@@ -1,0 +1,82 @@
+"""Proofs of a kernel: exact enumeration of every index, exact simulation of every pipeline depth.
+
+`verify` holds of the kernel after any pass; `verify_final` adds what only the finished kernel has to keep.
+Sub-proofs are remembered by the value of the maps and tiles they are about, so that a pass pays only for
+what it changed.
+"""
+
+from __future__ import annotations
+
+from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Staging, walk
+from gemmdsl.spec import StagedName
+from gemmdsl.verifier.failure import RULES, ProofError, Refuted, Rule
+from gemmdsl.verifier.hazards import prove_ordered
+from gemmdsl.verifier.limits import prove_limits
+from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
+from gemmdsl.verifier.paths import prove_paths
+from gemmdsl.verifier.program import Slots, depth, traces
+from gemmdsl.verifier.tiles import Conflict, conflict, prove_async_width, prove_copies, prove_reads
+from gemmdsl.verifier.trace import Trace
+
+__all__ = ["RULES", "ProofError", "Proofs", "Rule", "verify", "verify_final"]
+
+Proofs = tuple[str, ...]
+
+
+def verify(kernel: Kernel, after: str) -> Proofs:
+    """Proves the kernel that the pass `after` made; one short statement per proof, always in the same order.
+
+    Raises ProofError with the first counterexample found: the compiler is wrong, not its input.
+    """
+    try:
+        return tuple(_prove(kernel))
+    except Refuted as refuted:
+        raise ProofError(after, refuted) from None
+
+
+def verify_final(kernel: Kernel, after: str) -> Proofs:
+    """Proves that a finished kernel fits its target; raises ProofError."""
+    try:
+        return (prove_limits(kernel),)
+    except Refuted as refuted:
+        raise ProofError(after, refuted) from None
+
+
+def _prove(kernel: Kernel) -> list[str]:
+    threads = kernel.threads
+    proofs = [prove_outputs(threads)]
+    if kernel.c_vector.value > 1:
+        proofs.append(prove_output_vectors(threads, kernel.spec.problem.c, kernel.c_vector.value))
+    conflicts: dict[StagedName, Conflict | None] = {}
+    slots: Slots = (None, None)
+    if kernel.staging is not None:
+        for staging in kernel.staging:
+            proofs += prove_copies(staging)
+            proofs.append(prove_reads(staging, threads))
+        a, b = kernel.staging
+        conflicts = {"A": conflict(a, threads), "B": conflict(b, threads)}
+        slots = (_slots(a), _slots(b))
+    statements = tuple(walk(kernel.body))
+    for operand in {s.operand for s in statements if isinstance(s, AsyncCopyTile)}:
+        prove_async_width(kernel.stage(operand))
+    proofs.append(prove_paths(kernel))
+    runs = traces(kernel.body, slots)
+    if any(isinstance(statement, MultiplyTile) for statement in statements):
+        for trace in runs:
+            prove_ordered(trace, conflicts)
+        proofs.extend(_program(depth(slots), runs[-1]))
+    return proofs
+
+
+def _slots(staging: Staging) -> int | None:
+    stages = staging.tile.stages
+    return None if stages is None else stages.value
+
+
+def _program(slots: int, longest: Trace) -> tuple[str, str]:
+    count = "1 slot" if slots == 1 else f"{slots} slots"
+    tiles = f"0 to {longest.k_tiles} tiles, then repeating"
+    return (
+        f"K loop: {tiles}; each multiplied once, in order, through {count}",
+        "shared memory: no two threads touch a word without a barrier between, unless both read",
+    )

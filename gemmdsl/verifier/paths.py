@@ -1,0 +1,103 @@
+"""Guards and alignment: what a path leaves out must follow from the conditions under which it runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from gemmdsl.cuda_source import Aligned, Condition, Multiple
+from gemmdsl.ir import Kernel, Path
+from gemmdsl.spec import Assumption, Axis, OperandName
+from gemmdsl.verifier.failure import ALIGNMENT, GUARDS, LAST_RESORT, Refuted
+
+
+def prove_paths(kernel: Kernel) -> str:
+    """Every path's missing guards and vectors are backed; the last one requires only the assumptions."""
+    blocks = [("M", kernel.block_m.value), ("N", kernel.block_n.value)]
+    if kernel.block_k is not None:
+        blocks.append(("K", kernel.block_k.value))
+    widths = [("C", kernel.c_vector.value)]
+    for staging in kernel.staging or ():
+        widths.append((staging.tile.operand.name, staging.copy.width.value))
+    return _prove(kernel.paths, tuple(blocks), tuple(widths), kernel.spec.schedule.assumptions)
+
+
+@lru_cache(maxsize=16)
+def _prove(
+    paths: tuple[Path, ...],
+    blocks: tuple[tuple[Axis, int], ...],
+    widths: tuple[tuple[OperandName, int], ...],
+    assumptions: tuple[Assumption, ...],
+) -> str:
+    if not paths:
+        raise Refuted(LAST_RESORT, "the kernel has no path at all")
+    for path in paths:
+        for axis, block in blocks:
+            if axis in path.full and not _divides(path.requires, axis, block):
+                raise Refuted(
+                    GUARDS,
+                    f"path {path.name} does not guard {axis}, which need not be a multiple of the block tile",
+                    path=path.name,
+                    axis=axis,
+                    block=block,
+                )
+        for operand, width in widths:
+            if width > 1 and operand in path.aligned and not _aligns(path.requires, operand, width):
+                raise Refuted(
+                    ALIGNMENT,
+                    f"path {path.name} moves {width} floats of {operand} at once, which may be unaligned",
+                    path=path.name,
+                    operand=operand,
+                    width=width,
+                )
+    _prove_last_resort(paths[-1], assumptions)
+    names = ", ".join(path.name for path in paths)
+    return f"guards ({names}): an axis without guard and a vector in global memory follow from the conditions"
+
+
+def _divides(requires: tuple[Condition, ...], axis: Axis, block: int) -> bool:
+    return any(
+        isinstance(condition, Multiple) and condition.axis == axis and condition.of % block == 0
+        for condition in requires
+    )
+
+
+def _aligns(requires: tuple[Condition, ...], operand: OperandName, width: int) -> bool:
+    return any(
+        isinstance(condition, Aligned) and condition.operand == operand and condition.elements % width == 0
+        for condition in requires
+    )
+
+
+def _prove_last_resort(path: Path, assumptions: tuple[Assumption, ...]) -> None:
+    for condition in path.requires:
+        if not any(_implies(assumption, condition) for assumption in assumptions):
+            raise Refuted(
+                LAST_RESORT,
+                f"path {path.name} is the last one but requires what the schedule does not assume",
+                path=path.name,
+                condition=str(condition),
+            )
+    for assumption in assumptions:
+        if not any(_checks(condition, assumption) for condition in path.requires):
+            raise Refuted(
+                LAST_RESORT,
+                f"no precondition checks the schedule's assumption {assumption}",
+                path=path.name,
+                assumption=str(assumption),
+            )
+
+
+def _implies(assumption: Assumption, condition: Condition) -> bool:
+    match condition:
+        case Multiple():
+            return assumption.axis == condition.axis and assumption.multiple % condition.of == 0
+        case Aligned():
+            return assumption.operand == condition.operand
+
+
+def _checks(condition: Condition, assumption: Assumption) -> bool:
+    match condition:
+        case Multiple():
+            return condition.axis == assumption.axis and condition.of % assumption.multiple == 0
+        case Aligned():
+            return condition.operand == assumption.operand

@@ -1,0 +1,314 @@
+"""Runs a program for a given number of K tiles: data flow is checked on the way, the trace handed on.
+
+The program is run once per number of K tiles, from none to two full turns of the slots and two more.  The
+state before an iteration, seen relative to it, repeats after one turn; what the program does in an iteration
+depends on that state and on how many tiles remain, so larger numbers of K tiles do nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import assert_never
+
+from gemmdsl.index import Expr, Named, evaluate, free
+from gemmdsl.ir import (
+    K_TILES,
+    TILE,
+    AsyncCopyTile,
+    Barrier,
+    CommitGroup,
+    CopyTile,
+    For,
+    If,
+    LoadTile,
+    MultiplyGlobal,
+    MultiplyTile,
+    Stmt,
+    StoreOutput,
+    StoreTile,
+    WaitGroups,
+)
+from gemmdsl.printer import headline
+from gemmdsl.spec import StagedName
+from gemmdsl.verifier.failure import (
+    AWAITED,
+    REGISTERS,
+    SLOT_RANGE,
+    STEADY,
+    STORED_ONCE,
+    TILE_ORDER,
+    TILE_RANGE,
+    UNIFORM,
+    Refuted,
+    Rule,
+)
+from gemmdsl.verifier.trace import NEVER, Access, Edge, Trace
+
+OPERANDS: tuple[StagedName, StagedName] = ("A", "B")
+Slots = tuple[int | None, int | None]
+
+
+def depth(slots: Slots) -> int:
+    """Slots of the deeper operand; 1 where nothing is staged or slots have no number."""
+    return max(count or 1 for count in slots)
+
+
+def prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_TILES.name,))) -> None:
+    """Control flow and places depend on the number of tiles and on loop counters alone, never on the thread.
+
+    That makes every barrier one that all threads reach.
+    """
+    for statement in body:
+        for expr in _expressions(statement):
+            unknown = free(expr) - names
+            if unknown:
+                raise Refuted(
+                    UNIFORM,
+                    f"`{headline(statement)}` depends on {', '.join(sorted(unknown))}",
+                    variable=min(unknown),
+                )
+        match statement:
+            case For():
+                prove_uniform(statement.body, names | {statement.var.name})
+            case If():
+                prove_uniform(statement.body, names)
+            case _:
+                pass
+
+
+def _expressions(statement: Stmt) -> tuple[Expr, ...]:
+    match statement:
+        case CopyTile() | AsyncCopyTile():
+            return (statement.tile,) if statement.slot is None else (statement.tile, statement.slot)
+        case LoadTile():
+            return (statement.tile,)
+        case StoreTile() | MultiplyTile():
+            return () if statement.slot is None else (statement.slot,)
+        case WaitGroups():
+            return (statement.pending,)
+        case For():
+            return (statement.start, statement.stop)
+        case If():
+            return (statement.condition.left, statement.condition.right)
+        case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():
+            return ()
+        case _:
+            assert_never(statement)
+
+
+@lru_cache(maxsize=16)
+def traces(body: tuple[Stmt, ...], slots: Slots) -> tuple[Trace, ...]:
+    """One trace per number of K tiles; data flow, order of tiles and steadiness are proved.
+
+    `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered.
+    """
+    prove_uniform(body)
+    turn = depth(slots)
+    longest = 2 * turn + 2
+    found = tuple(_Machine(slots, k_tiles).run(body) for k_tiles in range(longest))
+    machine = _Machine(slots, longest)
+    last = machine.run(body)
+    _prove_steady(machine.states, turn)
+    return (*found, last)
+
+
+def _prove_steady(states: Mapping[int, object], turn: int) -> None:
+    """The state before iteration 1 is back before iteration 1 + turn; a program without K loop has none."""
+    if states and states.get(1) != states.get(1 + turn):
+        raise Refuted(STEADY, "the K loop is not back in its state after one turn of the slots", turn=turn)
+
+
+class _Machine:
+    """One run of a program, as every thread of the block sees it."""
+
+    def __init__(self, slots: Slots, k_tiles: int) -> None:
+        self._slots = dict(zip(OPERANDS, slots, strict=True))
+        self._env: dict[str, int] = {K_TILES.name: k_tiles}
+        self._k_tiles = k_tiles
+        self._position = 0
+        self._accesses: list[Access] = []
+        self._edges: list[Edge] = []
+        self._content: dict[tuple[StagedName, int], Access] = {}
+        self._registers: dict[StagedName, int] = {}
+        self._group: list[Access] = []
+        self._groups: list[list[Access]] = []
+        self._multiplied = 0
+        self._stored = False
+        self.states: dict[int, object] = {}
+
+    def run(self, body: tuple[Stmt, ...]) -> Trace:
+        self._block(body)
+        if self._multiplied != self._k_tiles:
+            raise Refuted(
+                TILE_ORDER,
+                f"only {self._multiplied} of {self._k_tiles} K tiles are multiplied",
+                k_tiles=self._k_tiles,
+                missing_tile=self._multiplied,
+            )
+        if not self._stored:
+            raise Refuted(STORED_ONCE, "C is never stored", k_tiles=self._k_tiles)
+        return Trace(self._k_tiles, tuple(self._accesses), tuple(self._edges))
+
+    def _block(self, body: tuple[Stmt, ...]) -> None:
+        for statement in body:
+            match statement:
+                case For():
+                    name = statement.var.name
+                    for value in range(self._value(statement.start), self._value(statement.stop)):
+                        self._env[name] = value
+                        if statement.stop == K_TILES and statement.var.name == TILE.name:
+                            self.states[value] = self._state(value)
+                        self._block(statement.body)
+                    self._env.pop(name, None)
+                case If():
+                    condition = statement.condition
+                    if self._value(condition.left) < self._value(condition.right):
+                        self._block(statement.body)
+                case _:
+                    self._position += 1
+                    self._step(statement)
+
+    def _step(self, statement: Stmt) -> None:
+        match statement:
+            case CopyTile():
+                tile = self._tile(statement, statement.tile)
+                self._write(statement, statement.operand, statement.slot, tile, self._position)
+            case LoadTile():
+                self._registers[statement.operand] = self._tile(statement, statement.tile)
+            case StoreTile():
+                loaded = self._registers.get(statement.operand)
+                if loaded is None:
+                    raise self._refuted(REGISTERS, statement, "stores registers that nothing was loaded into")
+                self._write(statement, statement.operand, statement.slot, loaded, self._position)
+            case AsyncCopyTile():
+                tile = self._tile(statement, statement.tile)
+                self._group.append(self._write(statement, statement.operand, statement.slot, tile, NEVER))
+            case CommitGroup():
+                self._groups.append(self._group)
+                self._group = []
+            case WaitGroups():
+                self._wait(self._value(statement.pending))
+            case Barrier():
+                self._edges.append(Edge(self._position, self._position))
+            case MultiplyTile():
+                self._multiply(statement)
+            case MultiplyGlobal():
+                if self._multiplied or self._stored:
+                    raise self._refuted(TILE_ORDER, statement, "adds products that were added before")
+                self._multiplied = self._k_tiles
+            case StoreOutput():
+                if self._stored:
+                    raise self._refuted(STORED_ONCE, statement, "stores C a second time")
+                if self._multiplied != self._k_tiles:
+                    raise self._refuted(STORED_ONCE, statement, "stores C before the last product")
+                self._stored = True
+            case For() | If():
+                raise AssertionError("control flow is no step")
+            case _:
+                assert_never(statement)
+
+    def _wait(self, pending: int) -> None:
+        landed = max(0, len(self._groups) - pending)
+        for group in self._groups[:landed]:
+            for access in group:
+                access.end = self._position
+        del self._groups[:landed]
+
+    def _multiply(self, statement: MultiplyTile) -> None:
+        for operand in OPERANDS:
+            slot = self._slot(statement, operand, statement.slot)
+            written = self._content.get((operand, slot))
+            if written is None:
+                raise self._refuted(TILE_ORDER, statement, f"reads an empty slot of {operand}")
+            if written.tile != self._multiplied:
+                raise self._refuted(
+                    TILE_ORDER,
+                    statement,
+                    f"reads tile {written.tile} of {operand} where tile {self._multiplied} is due",
+                    slot=slot,
+                    tile=written.tile,
+                    due=self._multiplied,
+                )
+            if written.end > self._position:
+                raise self._refuted(
+                    AWAITED,
+                    statement,
+                    f"reads {operand} before `{headline(written.statement)}` is waited for",
+                    slot=slot,
+                    tile=written.tile,
+                )
+            self._access(statement, operand, slot, False, written.tile, self._position)
+        if self._stored:
+            raise self._refuted(STORED_ONCE, statement, "adds products after C is stored")
+        self._multiplied += 1
+
+    def _write(self, statement: Stmt, operand: StagedName, slot: Expr | None, tile: int, end: int) -> Access:
+        number = self._slot(statement, operand, slot)
+        access = self._access(statement, operand, number, True, tile, end)
+        self._content[operand, number] = access
+        return access
+
+    def _access(
+        self, statement: Stmt, operand: StagedName, slot: int, write: bool, tile: int, end: int
+    ) -> Access:
+        access = Access(operand, slot, write, tile, statement, self._position, end)
+        self._accesses.append(access)
+        return access
+
+    def _tile(self, statement: Stmt, expr: Expr) -> int:
+        tile = self._value(expr)
+        if not 0 <= tile < self._k_tiles:
+            raise self._refuted(TILE_RANGE, statement, f"copies tile {tile} of {self._k_tiles}", tile=tile)
+        return tile
+
+    def _slot(self, statement: Stmt, operand: StagedName, expr: Expr | None) -> int:
+        slots = self._slots[operand]
+        if (expr is None) != (slots is None):
+            raise self._refuted(
+                SLOT_RANGE,
+                statement,
+                f"names {'no' if expr is None else 'a'} slot, but {operand}'s slots are"
+                f"{' not' if slots is None else ''} numbered",
+                operand=operand,
+            )
+        if expr is None or slots is None:
+            return 0
+        slot = self._value(expr)
+        if not 0 <= slot < slots:
+            raise self._refuted(SLOT_RANGE, statement, f"uses slot {slot} of {slots}", operand=operand)
+        return slot
+
+    def _value(self, expr: Expr) -> int:
+        if isinstance(expr, Named):
+            return expr.value
+        value = evaluate(expr, self._env)
+        assert isinstance(value, int), "the environment holds integers alone"
+        return value
+
+    def _state(self, tile: int) -> object:
+        """All that decides what comes next, with K tiles counted from `tile` and positions from here.
+
+        Accesses that every thread has behind it cannot take part in a hazard any more.
+        """
+        barrier = self._edges[-1].release if self._edges else 0
+        recent = tuple(
+            (access.operand, access.slot, access.write, access.tile - tile, self._landed(access))
+            for access in self._accesses
+            if access.end >= barrier
+        )
+        return (
+            self._multiplied - tile,
+            {place: (access.tile - tile, self._landed(access)) for place, access in self._content.items()},
+            {operand: loaded - tile for operand, loaded in self._registers.items()},
+            tuple(access.tile - tile for access in self._group),
+            tuple(tuple(access.tile - tile for access in group) for group in self._groups),
+            recent,
+        )
+
+    def _landed(self, access: Access) -> bool:
+        return access.end <= self._position
+
+    def _refuted(self, rule: Rule, statement: Stmt, what: str, **witness: int | str) -> Refuted:
+        loops = {name: value for name, value in self._env.items() if name not in (K_TILES.name, *witness)}
+        return Refuted(rule, f"`{headline(statement)}` {what}", k_tiles=self._k_tiles, **loops, **witness)

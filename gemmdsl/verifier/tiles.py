@@ -1,0 +1,323 @@
+"""Staged tiles: copied exactly once, kept at distinct words, moved in aligned vectors, read where stored.
+
+An element of an operand's tile is (f, k): f along M for A and along N for B, k along K.  The table of words
+[f][k] is the meeting point: copies are proved to store to it and reads to read from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmdsl.index import Var
+from gemmdsl.ir import Staging
+from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
+from gemmdsl.verifier.enumerate import first, missing_or_repeated, values
+from gemmdsl.verifier.failure import (
+    ASYNC_WIDTH,
+    COPY_COVERAGE,
+    COPY_VECTORS,
+    PLACEMENT,
+    READ_VECTORS,
+    READS,
+    SHARED_STORES,
+    Refuted,
+)
+from gemmdsl.verifier.outputs import not_vectors, owned
+
+if TYPE_CHECKING:
+    from gemmdsl.index import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A word of a slot that one thread's copy writes and another thread reads."""
+
+    word: int
+    writer: int
+    reader: int
+
+
+def extents(tile: SharedTile) -> tuple[int, int]:
+    """(fragment elements, depth) of a tile."""
+    rows, cols = tile.rows.value, tile.cols.value
+    return (cols, rows) if tile.k_outer else (rows, cols)
+
+
+@lru_cache(maxsize=16)
+def words(tile: SharedTile) -> Array:
+    """[f][k] word within a slot of each element, proved distinct and outside of the padding."""
+    name = tile.operand.name
+    fragment, depth = extents(tile)
+    f, k = Var("f", fragment), Var("k", depth)
+    row, col = (values(part, f, k) for part in tile.place(f, k))
+    outside = (row < 0) | (row >= tile.rows.value) | (col < 0) | (col >= tile.cols.value)
+    if tile.row_length.value < tile.cols.value or outside.any():
+        at = first(outside) if outside.any() else (0, 0)
+        raise Refuted(
+            PLACEMENT,
+            f"an element of {name}'s tile is kept outside of its shared array",
+            f=at[0],
+            k=at[1],
+            row=int(row[at]),
+            column=int(col[at]),
+            rows=tile.rows.value,
+            columns=tile.cols.value,
+            row_length=tile.row_length.value,
+        )
+    used = row * tile.cols.value + col
+    if missing_or_repeated(used, fragment * depth) is not None:
+        order = np.argsort(used, axis=None, kind="stable")
+        twice = int(np.argmax(np.diff(used.ravel()[order]) == 0))
+        one, other = (divmod(int(element), depth) for element in order[twice : twice + 2])
+        raise Refuted(
+            PLACEMENT,
+            f"two elements of {name}'s tile share a word",
+            f=one[0],
+            k=one[1],
+            other_f=other[0],
+            other_k=other[1],
+            row=int(row[one]),
+            column=int(col[one]),
+        )
+    return row * tile.row_length.value + col
+
+
+@lru_cache(maxsize=16)
+def copiers(copy: CopyMap, fragment: int, depth: int) -> Array:
+    """[f][k] thread that copies each element, proved to be exactly one; global vectors proved aligned."""
+    name, width = copy.operand.name, copy.width.value
+    k_strided = copy.operand.strided == "K"
+    strided_extent, extent = (depth, fragment) if k_strided else (fragment, depth)
+    thread = Var("thread", copy.threads.value)
+    axes = (copy.copy, thread)
+    exists = values(copy.vector, *axes) < copy.vectors.value
+    strided, start = values(copy.strided, *axes)[exists], values(copy.contiguous, *axes)[exists]
+    who = np.broadcast_to(np.arange(thread.extent), exists.shape)[exists]
+    rounds = np.broadcast_to(np.arange(copy.copy.extent)[:, None], exists.shape)[exists]
+
+    def witness(at: int) -> dict[str, int | str]:
+        return {
+            "thread": int(who[at]),
+            "copy": int(rounds[at]),
+            copy.operand.strided.lower(): int(strided[at]),
+            copy.operand.contiguous.lower(): int(start[at]),
+        }
+
+    outside = (strided < 0) | (strided >= strided_extent) | (start < 0) | (start + width > extent)
+    if outside.any():
+        raise Refuted(
+            COPY_COVERAGE,
+            f"a copy of {name} reaches outside of its tile",
+            **witness(first(outside)[0]),
+            width=width,
+        )
+    elements = strided[:, None] * extent + start[:, None] + np.arange(width)
+    broken = missing_or_repeated(elements, strided_extent * extent)
+    if broken is not None:
+        row, column = divmod(broken, extent)
+        place: dict[str, int | str] = {
+            copy.operand.strided.lower(): row,
+            copy.operand.contiguous.lower(): column,
+        }
+        copied = np.argwhere(elements == broken)
+        if not len(copied):
+            raise Refuted(COPY_COVERAGE, f"no thread copies an element of {name}'s tile", **place)
+        one, other = int(copied[0, 0]), int(copied[1, 0])
+        raise Refuted(
+            COPY_COVERAGE,
+            f"an element of {name}'s tile is copied twice",
+            **place,
+            thread=int(who[one]),
+            copy=int(rounds[one]),
+            other_thread=int(who[other]),
+            other_copy=int(rounds[other]),
+        )
+    askew = start % width != 0
+    if askew.any() or extent % width:
+        at = first(askew)[0]
+        raise Refuted(
+            COPY_VECTORS,
+            f"a {width}-float load of {name} does not start at a multiple of {width}",
+            **witness(at),
+            width=width,
+            row_extent=extent,
+        )
+    by_element = np.empty(strided_extent * extent, dtype=np.int64)
+    by_element[elements] = who[:, None]
+    table = by_element.reshape(strided_extent, extent)
+    return table.T if k_strided else table
+
+
+@lru_cache(maxsize=16)
+def prove_copies(staging: Staging) -> tuple[str, ...]:
+    """Copies cover the tile once and store each element to its word, in aligned vectors."""
+    tile, copy = staging.tile, staging.copy
+    name, width, store = tile.operand.name, copy.width.value, staging.store.value
+    fragment, depth = extents(tile)
+    copiers(copy, fragment, depth)
+    table = words(tile)
+
+    lane = Var("lane", width)
+    axes = (copy.copy, Var("thread", copy.threads.value), lane)
+    exists = values(copy.vector, *axes[:2]) < copy.vectors.value
+    coordinates = copy.coordinates(copy.contiguous + lane)
+    f, k = (values(part, *axes)[exists] for part in coordinates)
+    row, col = (values(part, *axes)[exists] for part in tile.place(*coordinates))
+    stored = row * tile.row_length.value + col
+    wrong = stored != table[f, k]
+    if wrong.any():
+        at = first(wrong)
+        raise Refuted(
+            PLACEMENT,
+            f"a copy of {name} stores an element to a word that is not its own",
+            f=int(f[at]),
+            k=int(k[at]),
+            word=int(stored[at]),
+            expected=int(table[f[at], k[at]]),
+        )
+    if width % store or (tile.transposed and store != 1):
+        raise Refuted(
+            SHARED_STORES,
+            f"{width} loaded floats of {name} cannot be stored {store} at a time",
+            load=width,
+            store=store,
+            transposed=str(tile.transposed).lower(),
+        )
+    broken = not_vectors(stored, store)
+    if broken is not None or tile.words % store:
+        vector, at_lane = broken or (0, 0)
+        raise Refuted(
+            SHARED_STORES,
+            f"a {store}-float shared store of {name} is not aligned or not to neighbouring words",
+            f=int(f[vector, at_lane]),
+            k=int(k[vector, at_lane]),
+            slot_words=tile.words,
+            **{f"word{d}": int(stored[vector, at_lane + d]) for d in range(store)},
+        )
+    elements, by = fragment * depth, f"{copy.threads.value} threads"
+    vectors = f"in {copy.vectors.value} vectors of {width}" if width > 1 else "one by one"
+    return (
+        f"{name} tile: {elements} elements copied exactly once by {by} {vectors}",
+        f"{name} tile: {elements} elements at distinct shared words"
+        + (f", padding of {tile.pad.value} unused" if tile.pad else "")
+        + (f", stored {store} at a time, aligned" if store > 1 else ""),
+    )
+
+
+@lru_cache(maxsize=16)
+def prove_reads(staging: Staging, threads: ThreadMap) -> str:
+    """Fragment reads stay in the tile, read the elements that the outputs need, in aligned vectors."""
+    tile, width = staging.tile, staging.read.value
+    name, axis = tile.operand.name, tile.fragment_axis
+    counter, of_axis = (threads.i, threads.rows) if axis == "M" else (threads.j, threads.cols)
+    fragment, depth = extents(tile)
+    if of_axis.block.value != fragment:
+        raise Refuted(
+            READS,
+            f"{name}'s tile has {fragment} elements along {axis}, the block tile {of_axis.block.value}",
+            tile=fragment,
+            block=of_axis.block.value,
+        )
+    table, needed = words(tile), owned(threads, axis)
+    count = needed.shape[1]
+    k = Var("k", depth)
+    row, col = tile.place(of_axis.index(counter), k)
+    read = values(row * tile.row_length + col, threads.thread, counter, k)
+    wrong = read != table[needed]
+    if wrong.any():
+        thread, i, at = first(wrong)
+        raise Refuted(
+            READS,
+            f"thread {thread} reads a word of {name}'s tile that does not hold its fragment",
+            thread=thread,
+            k=at,
+            word=int(read[thread, i, at]),
+            expected=int(table[needed[thread, i], at]),
+            **{counter.name: i, axis.lower(): int(needed[thread, i])},
+        )
+    if width > 1:
+        _prove_read_vectors(staging, threads, table, needed)
+    at_once = f", {width} at a time, aligned" if width > 1 else ""
+    return f"{name} reads: {count} elements per thread and k, each where it was stored{at_once}"
+
+
+def _prove_read_vectors(staging: Staging, threads: ThreadMap, table: Array, needed: Array) -> None:
+    tile, width = staging.tile, staging.read.value
+    name, count = tile.operand.name, needed.shape[1]
+    if not tile.k_outer or count % width or tile.words % width:
+        raise Refuted(
+            READ_VECTORS,
+            f"fragments of {name} cannot be read {width} at a time",
+            width=width,
+            fragment=count,
+            slot_words=tile.words,
+            k_outer=str(tile.k_outer).lower(),
+        )
+    grouped = needed.reshape(len(needed), -1, width)
+    apart = (grouped != grouped[:, :, :1] + np.arange(width)).any(axis=2)
+    if apart.any():
+        thread, group = first(apart)
+        raise Refuted(
+            READ_VECTORS,
+            f"{width} fragment elements of thread {thread} are no neighbours in {name}'s tile",
+            thread=thread,
+            width=width,
+            **{f"f{d}": int(grouped[thread, group, d]) for d in range(width)},
+        )
+    starts = np.flatnonzero(np.bincount(grouped[:, :, 0].ravel()))
+    # [starts * depth][width]: the words of each vector that anyone reads, for every k.
+    vectors = table[starts[:, None] + np.arange(width)].transpose(0, 2, 1).reshape(-1, width)
+    broken = not_vectors(vectors, width)
+    if broken is not None:
+        start, k = divmod(broken[0], table.shape[1])
+        f = int(starts[start])
+        raise Refuted(
+            READ_VECTORS,
+            f"a {width}-float shared read of {name} is not aligned or not of neighbouring words",
+            thread=first(grouped[:, :, 0] == f)[0],
+            f=f,
+            k=k,
+            **{f"word{d}": int(vectors[broken[0], d]) for d in range(width)},
+        )
+
+
+def prove_async_width(staging: Staging) -> None:
+    """An asynchronous copy moves 4, 8 or 16 bytes to neighbouring words, 4 where it transposes."""
+    width, store, transposed = staging.copy.width.value, staging.store.value, staging.tile.transposed
+    if width not in (1, 2, 4) or store != width or (transposed and width != 1):
+        raise Refuted(
+            ASYNC_WIDTH,
+            f"async copies of {staging.tile.operand.name} cannot load {width} and store {store} floats",
+            load=width,
+            store=store,
+            transposed=str(transposed).lower(),
+        )
+
+
+@lru_cache(maxsize=16)
+def conflict(staging: Staging, threads: ThreadMap) -> Conflict | None:
+    """A word of a slot that is written by one thread's copy and read by another thread, if there is one.
+
+    Writers of different words never meet: each word has one copier, the same for every tile.
+    """
+    tile = staging.tile
+    fragment, depth = extents(tile)
+    writer = copiers(staging.copy, fragment, depth)
+    read = owned(threads, tile.fragment_axis)
+    count, per_thread = read.shape
+    readers = np.repeat(np.arange(count), per_thread)
+    # Assignment in order leaves the last of equal indices: the highest reader, and the lowest when reversed.
+    highest = np.full(fragment, -1)
+    highest[read.ravel()] = readers
+    lowest = np.full(fragment, -1)
+    lowest[read.ravel()[::-1]] = readers[::-1]
+    other = np.where(writer != highest[:, None], highest[:, None], lowest[:, None])
+    clash = (other != writer) & (other >= 0)
+    if not clash.any():
+        return None
+    at = first(clash)
+    return Conflict(int(words(tile)[at]), int(writer[at]), int(other[at]))
