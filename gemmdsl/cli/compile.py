@@ -1,0 +1,207 @@
+"""`gemmdsl compile`: schedules to CUDA text, headers, programs, PTX and cubins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+import click
+
+from gemmdsl.diagnostics import Diagnostic, GemmError, Severity, error, render
+from gemmdsl.files import write_bytes, write_tree
+
+if TYPE_CHECKING:
+    from gemmdsl.checker import Program
+    from gemmdsl.cuda_source import CudaSource
+    from gemmdsl.source import Span
+    from gemmdsl.spec import Spec
+
+_ALL = "all"
+_STDOUT = "-"
+
+
+class Kind(Enum):
+    """What can be made of a schedule."""
+
+    CU = "cu"
+    HEADER = "header"
+    MAIN = "main"
+    PTX = "ptx"
+    CUBIN = "cubin"
+
+    @property
+    def ending(self) -> str:
+        """What a file of this kind has after the schedule's name."""
+        return {"cu": ".cu", "header": ".h", "main": "_main.cu", "ptx": ".ptx", "cubin": ".cubin"}[self.value]
+
+
+def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind, ...]:
+    """The kinds named in `value`, separated by commas; BadParameter for an unknown or repeated one."""
+    known = {kind.value: kind for kind in Kind}
+    words = value.split(",")
+    for word in words:
+        if word not in known:
+            raise click.BadParameter(f"{word!r} is none of {', '.join(known)}")
+        if words.count(word) > 1:
+            raise click.BadParameter(f"{word!r} is given twice")
+    return tuple(known[word] for word in words)
+
+
+@click.command()
+@click.argument("file")
+@click.option("--schedule", "-s", metavar="NAME", help="The schedule to compile, or 'all'.")
+@click.option("--target", "-t", metavar="SM", help="Compile for this target instead, such as sm_90.")
+@click.option("--output", "-o", metavar="FILE", help="Write one schedule there; '-' is stdout, the default.")
+@click.option("--folder", "-d", metavar="FOLDER", help="Write files named after the schedules into FOLDER.")
+@click.option(
+    "--emit",
+    metavar="KIND,...",
+    default="cu",
+    callback=_kinds,
+    show_default=True,
+    help="What to make: cu, header, main, ptx, cubin.",
+)
+def command(
+    file: str,
+    schedule: str | None,
+    target: str | None,
+    output: str | None,
+    folder: str | None,
+    emit: tuple[Kind, ...],
+) -> None:
+    """Turn schedules into CUDA.
+
+    Without --schedule, a file's only schedule is compiled, and with --folder all of them.  Several kinds go
+    to a folder, or beside FILE under its name and their own endings.  Files appear once everything has
+    compiled; if anything fails, none does.
+    """
+    _refuse_misuse(file, schedule, output, folder, emit)
+    from gemmdsl.checker import load
+
+    program = load(file)
+    if schedule is None and folder is not None:
+        schedule = _ALL
+    specs = _specs(program, schedule, target)
+    for spec in specs:
+        for sentence in spec.fallbacks:
+            click.echo(f"note: {spec.schedule.name}: {sentence}", err=True)
+    made = _compiled(specs, emit)
+    if folder is not None:
+        write_tree(Path(folder), _unique(made))
+    elif output is None or output == _STDOUT:
+        ((_, _, data),) = made
+        click.echo(data, nl=False)
+    elif len(emit) == 1:
+        ((_, _, data),) = made
+        write_bytes(Path(output), data)
+    else:
+        path = Path(output)
+        stem = path.name.removesuffix(_ending_of(path, emit))
+        write_tree(path.parent, {f"{stem}{kind.ending}": data for _, kind, data in made})
+
+
+def _refuse_misuse(
+    file: str, schedule: str | None, output: str | None, folder: str | None, emit: tuple[Kind, ...]
+) -> None:
+    """UsageError for options that do not go together."""
+    if output is not None and folder is not None:
+        raise click.UsageError("--output and --folder exclude each other")
+    if schedule == _ALL and folder is None:
+        raise click.UsageError("several schedules need --folder")
+    if folder is not None:
+        return
+    if output is None or output == _STDOUT:
+        if len(emit) > 1:
+            raise click.UsageError("several kinds need --folder or --output FILE")
+        if emit == (Kind.CUBIN,) and sys.stdout.isatty():
+            raise click.UsageError("a cubin is not for a terminal: give --output or --folder")
+        return
+    if Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
+        raise click.UsageError(f"--output {output} is the file to compile")
+    if len(emit) > 1:
+        _ending_of(Path(output), emit)
+
+
+def _ending_of(path: Path, emit: tuple[Kind, ...]) -> str:
+    """The ending by which `path` names one of the kinds; UsageError if it names none."""
+    # The longest first: `_main.cu` ends in `.cu` too.
+    for ending in sorted((kind.ending for kind in emit), key=len, reverse=True):
+        if path.name.endswith(ending) and path.name != ending:
+            return ending
+    endings = ", ".join(kind.ending for kind in emit)
+    raise click.UsageError(f"with several kinds, --output must end in one of {endings}")
+
+
+def _specs(program: Program, schedule: str | None, target: str | None) -> tuple[Spec, ...]:
+    """The checked schedules; GemmError with the findings of all that cannot be compiled."""
+    names: tuple[str | None, ...] = program.schedules if schedule == _ALL else (schedule,)
+    specs: list[Spec] = []
+    findings: dict[tuple[str, Span | None, str], Diagnostic] = {}
+    # A file without a schedule is told so by the program itself.
+    for name in names or (None,):
+        try:
+            specs.append(program.spec(name, target))
+        except GemmError as problem:
+            # What several schedules inherit is said once.
+            for finding in problem.diagnostics:
+                findings.setdefault((finding.code, finding.span, finding.message), finding)
+    if findings:
+        raise GemmError(findings.values())
+    return tuple(specs)
+
+
+def _compiled(specs: Iterable[Spec], emit: tuple[Kind, ...]) -> list[tuple[str, Kind, bytes]]:
+    """Symbol, kind and content of everything asked for."""
+    from gemmdsl.api import compile_spec
+
+    return [(spec.symbol, kind, data) for spec in specs for kind, data in _made_of(compile_spec(spec), emit)]
+
+
+def _made_of(source: CudaSource, emit: tuple[Kind, ...]) -> Iterator[tuple[Kind, bytes]]:
+    for kind in emit:
+        match kind:
+            case Kind.CU:
+                yield kind, source.text.encode()
+            case Kind.HEADER:
+                yield kind, source.header.encode()
+            case Kind.MAIN:
+                yield kind, source.main.encode()
+            case Kind.PTX:
+                from gemmdsl.toolchain import compile_ptx
+
+                yield kind, compile_ptx(source.text, source.target).encode()
+            case Kind.CUBIN:
+                yield kind, _cubin(source)
+            case _:
+                assert_never(kind)
+
+
+def _cubin(source: CudaSource) -> bytes:
+    """Machine code; registers that do not fit are warned of on stderr."""
+    from gemmdsl.toolchain import compile_cubin
+
+    cubin = compile_cubin(source.text, source.target)
+    for usage in cubin.usage:
+        if usage.spills:
+            stores, loads = usage.spill_stores, usage.spill_loads
+            message = (
+                f"{usage.entry} spills registers on {usage.target}: {stores} bytes stored, {loads} loaded"
+            )
+            click.echo(render(Diagnostic("G910", message, severity=Severity.WARNING)), err=True)
+    return cubin.data
+
+
+def _unique(made: Iterable[tuple[str, Kind, bytes]]) -> dict[str, bytes]:
+    """File name to content; GemmError when two schedules would have the same file."""
+    files: dict[str, bytes] = {}
+    for symbol, kind, data in made:
+        name = f"{symbol}{kind.ending}"
+        if name in files:
+            raise GemmError(
+                [error("G711", f"two schedules would be written to {name}", help="rename one of them")]
+            )
+        files[name] = data
+    return files
