@@ -24,6 +24,23 @@ class Status(IntEnum):
     TOO_LARGE = 6
     LAUNCH_FAILED = 7
 
+    @property
+    def meaning(self) -> str:
+        """The sentence that headers and error messages print."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Status.SUCCESS: "launched, or nothing to do",
+    Status.NEGATIVE_SIZE: "M, N or K is negative",
+    Status.LEADING_DIMENSION: "a leading dimension is too small",
+    Status.NULL_POINTER: "a pointer is null where data is needed",
+    Status.OVERLAP: "C shares memory with A or B",
+    Status.PRECONDITION: "an assumption of the schedule does not hold",
+    Status.TOO_LARGE: "more blocks than a grid can have",
+    Status.LAUNCH_FAILED: "CUDA refused the launch; see cudaGetLastError",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

@@ -359,6 +359,8 @@ def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
             inner = 9 if expr.kind == "^" else level
             text = f"{to_c(expr.left, inner)} {expr.kind} {to_c(expr.right, inner, True)}"
             bare = level > outer or (level == outer and not right_side)
+            # Sums need no parentheses on either side of a sum; a mixed product reads better with them.
+            bare = bare or (expr.kind == "+" and outer == level)
             mixed = level == 3 and outer == 3
             return text if bare and not (mixed and expr.kind != "*") else f"({text})"
         case _:

@@ -1,0 +1,111 @@
+"""The Python interface: load a `.gemm` file, compile its schedules, run the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
+
+from gemmdsl import checker
+from gemmdsl.cuda_source import CudaSource, LaunchPlan
+from gemmdsl.diagnostics import Diagnostic
+from gemmdsl.emit import emit
+from gemmdsl.passes import steps
+from gemmdsl.spec import Spec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+def compile_spec(spec: Spec) -> CudaSource:
+    """The whole way from a checked Spec to CUDA text: lowering, passes with proofs, emission.
+
+    Raises ProofError when a proof fails, which is a bug of this compiler.
+    """
+    last = steps(spec)[-1]
+    return emit(last.kernel, last.proofs)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """One schedule, compiled: its CUDA text and how to run it."""
+
+    spec: Spec
+    cuda: CudaSource
+
+    @property
+    def source(self) -> str:
+        """The `.cu` text: constants, device functions, entry points and the C launcher."""
+        return self.cuda.text
+
+    @property
+    def header(self) -> str:
+        """A C header that declares the launcher."""
+        return self.cuda.header
+
+    @property
+    def main(self) -> str:
+        """A stand-alone program that verifies the kernel on a GPU, then times it."""
+        return self.cuda.main
+
+    @property
+    def launch_plan(self) -> LaunchPlan:
+        """How to launch the kernel without the C launcher."""
+        return self.cuda.plan
+
+    def run(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        c: ArrayLike | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        *,
+        device: Literal["cpu"] = "cpu",
+    ) -> NDArray[np.float32]:
+        """alpha * a @ b + beta * c for matrices of shape (M, K), (K, N) and (M, N), as a new float32 array.
+
+        `device="cpu"` runs the emitted text on the emulator, which needs a C++ compiler.  Raises
+        LaunchError when the arguments do not fit, and ValueError for an unknown device.
+        """
+        if device != "cpu":
+            raise ValueError(f'device is {device!r}, but this version runs on "cpu"')
+        from gemmdsl.emulator.run import run
+
+        return run(self.cuda, a, b, c, alpha, beta)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A loaded file: its schedules, ready to compile."""
+
+    checked: checker.Program
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        """Names of the schedules in the order of the file."""
+        return self.checked.schedules
+
+    def spec(self, schedule: str | None = None, target: str | None = None) -> Spec:
+        """The checked Spec of a schedule (optional when there is one), for its own or another target."""
+        return self.checked.spec(schedule, target)
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Findings about every schedule."""
+        return self.checked.check()
+
+    def compile(self, schedule: str | None = None, target: str | None = None) -> CompiledKernel:
+        """Compiles one schedule; raises GemmError with every rule that it breaks."""
+        spec = self.spec(schedule, target)
+        return CompiledKernel(spec, compile_spec(spec))
+
+
+def load(path: str | PathLike[str]) -> Program:
+    """Reads a `.gemm` file; raises GemmError with everything that is wrong with it as a whole."""
+    return Program(checker.load(path))
+
+
+def loads(text: str, name: str = "<string>") -> Program:
+    """The same for text that is at hand; `name` is shown in diagnostics."""
+    return Program(checker.loads(text, name))

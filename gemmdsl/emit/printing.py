@@ -1,0 +1,77 @@
+"""Prints index expressions as C and remembers which named constants the text needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gemmdsl.index import Expr, Named, constants, to_c
+from gemmdsl.spec import Operand
+
+
+@dataclass(slots=True)
+class Printer:
+    """`printer(expr)` is the C text of an expression; `used` collects its constants by name."""
+
+    used: dict[str, Named] = field(default_factory=dict)
+
+    def __call__(self, expr: Expr) -> str:
+        for constant in constants(expr):
+            self.used.setdefault(constant.name, constant)
+        return to_c(expr)
+
+
+def address(operand: Operand, strided: str, contiguous: str) -> str:
+    """Distance in floats, 64 bits wide, of the element at these coordinates from an operand's origin."""
+    return f"offset({strided}, {operand.ld}) + {contiguous}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantGroup:
+    """Constants printed together under a title."""
+
+    title: str
+    items: tuple[ConstantLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantLine:
+    """One `constexpr int`."""
+
+    name: str
+    value: str
+    note: str
+
+
+_FIRST = (
+    "BLOCK_M",
+    "BLOCK_N",
+    "BLOCK_K",
+    "BUFFERS",
+    "WARP_SIZE",
+    "WARP_M",
+    "WARP_N",
+    "LANES_M",
+    "LANES_N",
+    "THREAD_M",
+    "THREAD_N",
+    "PIECE_M",
+    "PIECE_N",
+)
+_TITLES = {
+    "": "Tiles and threads.",
+    "A": "How A moves and where its tile lies.",
+    "B": "How B moves and where its tile lies.",
+    "C": "How C moves.",
+}
+
+
+def constant_groups(used: dict[str, Named]) -> tuple[ConstantGroup, ...]:
+    """The constants in the order that a reader expects, each after those it is defined by."""
+    ordered: list[Named] = [used[name] for name in _FIRST if name in used]
+    ordered += [constant for name, constant in used.items() if name not in _FIRST]
+    groups: dict[str, list[ConstantLine]] = {title: [] for title in _TITLES}
+    for constant in ordered:
+        prefix = constant.name.split("_")[0]
+        group = prefix if prefix in ("A", "B", "C") else ""
+        groups[group].append(ConstantLine(constant.name, to_c(constant.definition), constant.note))
+    return tuple(ConstantGroup(_TITLES[key], tuple(items)) for key, items in groups.items() if items)

@@ -1,0 +1,103 @@
+"""The program of a kernel as C text, statement by statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from gemmdsl.emit.printing import Printer
+from gemmdsl.index import Expr
+from gemmdsl.ir import (
+    AsyncCopyTile,
+    Barrier,
+    CommitGroup,
+    CopyTile,
+    For,
+    If,
+    LoadTile,
+    MultiplyGlobal,
+    MultiplyTile,
+    Stmt,
+    StoreOutput,
+    StoreTile,
+    WaitGroups,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementView:
+    """One statement; `kind` names its macro in templates/program.j2, the rest is what that macro prints."""
+
+    kind: str
+    operand: str = ""
+    tile: str = ""
+    slot: str = ""
+    pending: str = ""
+    reason: str = ""
+    var: str = ""
+    start: str = ""
+    stop: str = ""
+    left: str = ""
+    right: str = ""
+    unroll: bool = False
+    body: tuple[StatementView, ...] = ()
+
+    @property
+    def lower(self) -> str:
+        return self.operand.lower()
+
+    @property
+    def source(self) -> str:
+        """What a copy needs to know of its operand's matrix: where it is and what is left of it."""
+        left = "m_left" if self.operand == "A" else "n_left"
+        return f"{self.operand}, ld{self.lower}, {left}, depth"
+
+
+def statement_view(statement: Stmt, text: Printer) -> StatementView:
+    """The view of one statement and of those inside it."""
+
+    def slot(expr: Expr | None) -> str:
+        return "" if expr is None else f"[{text(expr)}]"
+
+    kind = type(statement).__name__
+    match statement:
+        case CopyTile() | AsyncCopyTile():
+            return StatementView(
+                kind, operand=statement.operand, tile=text(statement.tile), slot=slot(statement.slot)
+            )
+        case LoadTile():
+            return StatementView(kind, operand=statement.operand, tile=text(statement.tile))
+        case StoreTile():
+            return StatementView(kind, operand=statement.operand, slot=slot(statement.slot))
+        case WaitGroups():
+            return StatementView(kind, pending=text(statement.pending))
+        case Barrier():
+            return StatementView(kind, reason=statement.reason)
+        case MultiplyTile():
+            return StatementView(kind, slot=slot(statement.slot))
+        case CommitGroup() | MultiplyGlobal() | StoreOutput():
+            return StatementView(kind)
+        case For():
+            return StatementView(
+                kind,
+                var=statement.var.name,
+                start=text(statement.start),
+                stop=text(statement.stop),
+                unroll=statement.unroll,
+                body=program_view(statement.body, text),
+            )
+        case If():
+            condition = statement.condition
+            return StatementView(
+                kind,
+                left=text(condition.left),
+                right=text(condition.right),
+                body=program_view(statement.body, text),
+            )
+        case _:
+            assert_never(statement)
+
+
+def program_view(body: tuple[Stmt, ...], text: Printer) -> tuple[StatementView, ...]:
+    """The views of a list of statements."""
+    return tuple(statement_view(statement, text) for statement in body)

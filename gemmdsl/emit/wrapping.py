@@ -1,0 +1,84 @@
+"""Breaks lines that are too long for a reader, so that templates need not count columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+WIDTH = 100
+
+
+def tidy(text: str) -> str:
+    """`text` without trailing blanks, without runs of blank lines, and with long lines broken."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        line = line.rstrip()
+        if line or (lines and lines[-1]):
+            lines.extend(_broken(line))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _broken(line: str) -> Iterator[str]:
+    """The line in pieces of at most WIDTH columns, where it has commas (or blanks, in a comment)."""
+    if len(line) <= WIDTH:
+        yield line
+    elif line.lstrip().startswith("//"):
+        yield from _broken_comment(line)
+    else:
+        yield from _broken_list(line)
+
+
+def _broken_comment(line: str) -> Iterator[str]:
+    """A `// label     text` comment, continued under its text."""
+    head = line[: len(line) - len(line.lstrip("/ "))]
+    label = line[len(head) :].split("  ", 1)
+    column = len(line) - len(label[1].lstrip()) if len(label) == 2 else len(head)
+    current = line[:column]
+    for word in line[column:].split(" "):
+        if len(current) + len(word) > WIDTH and current.strip("/ "):
+            yield current.rstrip()
+            current = head.rstrip().ljust(column)
+        current += word + " "
+    yield current.rstrip()
+
+
+def _broken_list(line: str) -> Iterator[str]:
+    """A parenthesised list, continued under its first item; a line without one is left alone."""
+    open_at = _long_list(line)
+    if open_at is None:
+        yield line
+        return
+    current, items = line[: open_at + 1], _items(line[open_at + 1 :])
+    indent = " " * (open_at + 1)
+    for item in items:
+        if len(current) + len(item.rstrip()) > WIDTH and current.strip():
+            yield current.rstrip()
+            current = indent
+        current += item
+    yield current.rstrip()
+
+
+def _long_list(line: str) -> int | None:
+    """Where the first outermost parenthesis with a long list opens."""
+    opened: list[tuple[int, str]] = []
+    for position, character in enumerate(line):
+        if character in "([{":
+            opened.append((position, character))
+        elif character in ")]}" and opened:
+            start, kind = opened.pop()
+            if kind == "(" and position - start > 40 and start < 60 and not opened:
+                return start
+    return None
+
+
+def _items(text: str) -> list[str]:
+    """`text` cut after each comma that is not inside parentheses of its own."""
+    items, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        if character in "([{<":
+            depth += 1
+        elif character in ")]}>":
+            depth -= 1
+        elif character == "," and depth == 0:
+            items.append(text[start : position + 2])
+            start = position + 2
+    return [*items, text[start:]]
