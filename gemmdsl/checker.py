@@ -1,0 +1,392 @@
+"""Source to Program to Spec: everything that can be wrong with a `.gemm` file is found here.
+
+A file is read as far as it can be: syntax errors, wrong names and broken rules are reported in one run, each
+declaration that is incomplete being left out of what builds on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+
+from gemmdsl import syntax
+from gemmdsl.diagnostics import Diagnostic, GemmError, Note, Severity, error
+from gemmdsl.inheritance import Entries, Entry, locate, merge, options_of
+from gemmdsl.names import check_name, check_symbol
+from gemmdsl.parser import parse
+from gemmdsl.problems import problem_of
+from gemmdsl.reader import read
+from gemmdsl.rules import Violation, violations
+from gemmdsl.rules_options import Options, derive
+from gemmdsl.rules_repair import repairs
+from gemmdsl.source import Source, Span
+from gemmdsl.spec import Problem, Schedule, Spec
+from gemmdsl.suggest import nearest
+from gemmdsl.target import TARGETS, Target
+
+LANGUAGE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A schedule as declared, with what it inherits; `problem` and `target` are known ones."""
+
+    decl: syntax.ScheduleDecl
+    problem: Problem
+    target: Target
+    entries: Entries
+
+    @property
+    def name(self) -> str:
+        return self.decl.name.text
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A file whose names and structure are sound; whether a schedule keeps the rules, `spec` tells."""
+
+    source: Source
+    problems: Mapping[str, Problem]
+    declared: Mapping[str, Declared] = field(repr=False)
+    unused: tuple[syntax.ProblemDecl, ...] = field(default=(), repr=False)
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        """Names of the schedules, in the order of the file."""
+        return tuple(self.declared)
+
+    def spec(self, schedule: str | None = None, target: str | None = None) -> Spec:
+        """The checked Spec of a schedule, for its own target or another one.
+
+        `schedule` may be left out when the file has exactly one.  Raises GemmError with every rule that the
+        schedule breaks, or for an unknown schedule or target.
+        """
+        chosen = self._chosen(schedule)
+        on = chosen.target if target is None else known_target(target)
+        outcome = _resolve(self.source, chosen, on)
+        if outcome.errors:
+            raise GemmError(outcome.errors)
+        fallbacks = tuple(note.message for note in outcome.notes)
+        return Spec(chosen.problem, outcome.schedule, on, self.source.file, LANGUAGE, fallbacks)
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Findings about every schedule on its own target, and warnings; empty when all is well."""
+        found: list[Diagnostic] = []
+        for declared in self.declared.values():
+            outcome = _resolve(self.source, declared, declared.target)
+            found += (*outcome.errors, *outcome.notes)
+        for decl in self.unused:
+            text = f"problem `{decl.name.text}` has no schedule"
+            found.append(Diagnostic("G801", text, self.source, decl.name.span, (), Severity.WARNING))
+        return _in_order(found)
+
+    def _chosen(self, name: str | None) -> Declared:
+        names = ", ".join(self.schedules)
+        if name is None:
+            if len(self.declared) == 1:
+                return next(iter(self.declared.values()))
+            text = (
+                f"there are {len(self.declared)} schedules: name one"
+                if self.declared
+                else "there is no schedule"
+            )
+            raise GemmError([error("G107", text, self.source, schedules=names or "none")])
+        if name not in self.declared:
+            text = f"there is no schedule `{name}`{_meant(name, self.declared)}"
+            raise GemmError([error("G107", text, self.source, schedules=names or "none")])
+        return self.declared[name]
+
+
+def load(path: str | PathLike[str]) -> Program:
+    """The program in a file; `-` is standard input.
+
+    Raises GemmError with everything that is wrong whichever schedule is chosen: reading, syntax, names.
+    """
+    return _sound(read(path))
+
+
+def loads(text: str, name: str = "<string>") -> Program:
+    """The program in a text; `name` is what diagnostics call it.  Raises GemmError as `load` does."""
+    return _sound(Source(name, text))
+
+
+def check(source: Source) -> tuple[Diagnostic, ...]:
+    """Everything to say about a source, in the order of its text: syntax, names, rules, warnings."""
+    program, found = analyse(source)
+    return _in_order([*found, *program.check()])
+
+
+def analyse(source: Source) -> tuple[Program, tuple[Diagnostic, ...]]:
+    """The sound part of a source as a program, and what is wrong with the rest."""
+    tree, found = parse(source)
+    analysis = _Analysis(tree)
+    program = analysis.program()
+    return program, _in_order([*found, *analysis.found])
+
+
+def known_target(name: str) -> Target:
+    """The target of that name; GemmError with the nearest one for an unknown name."""
+    if name not in TARGETS:
+        text = f"there is no target `{name}`{_meant(name, TARGETS)}"
+        raise GemmError([error("G105", text, targets=", ".join(TARGETS))])
+    return TARGETS[name]
+
+
+def _sound(source: Source) -> Program:
+    program, found = analyse(source)
+    if found:
+        raise GemmError(found)
+    return program
+
+
+def _in_order(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """By place; a finding that several schedules inherit is kept once, at the first."""
+    unique: dict[tuple[str, Span | None, str], Diagnostic] = {}
+    for diagnostic in found:
+        unique.setdefault((diagnostic.code, diagnostic.span, diagnostic.message), diagnostic)
+    return tuple(sorted(unique.values(), key=lambda diagnostic: diagnostic.order))
+
+
+def _meant(name: str, known: Mapping[str, object]) -> str:
+    guess = nearest(name, known)
+    return f"; did you mean `{guess}`?" if guess else ""
+
+
+class _Analysis:
+    """One file: its declarations by name, and what is wrong with them."""
+
+    def __init__(self, tree: syntax.File) -> None:
+        self.tree, self.source = tree, tree.source
+        self.found: list[Diagnostic] = []
+        self.problems: dict[str, Problem] = {}
+        self.declarations: dict[str, syntax.ProblemDecl | syntax.ScheduleDecl] = {}
+        self.schedules: dict[str, syntax.ScheduleDecl] = {}
+        self.problem_decls: dict[str, syntax.ProblemDecl] = {}
+        self.declared: dict[str, Declared | None] = {}
+        spans = [declaration.span for declaration in tree.declarations]
+        # A declaration whose name could not be read may be the one that another one names.
+        self.complete = all(any(span.start <= at < span.end for span in spans) for at in tree.broken)
+
+    def report(self, code: str, message: str, span: Span | None, **notes: Span | str) -> None:
+        labelled = []
+        for label, value in notes.items():
+            text = value
+            if isinstance(value, Span):
+                line, column = self.source.position(value.start)
+                text = f"line {line}, column {column}"
+            labelled.append(Note(label.replace("_", " "), str(text)))
+        self.found.append(Diagnostic(code, message, self.source, span, tuple(labelled)))
+
+    def program(self) -> Program:
+        self._version()
+        for declaration in self.tree.declarations:
+            self._declare(declaration)
+        for decl in self.problem_decls.values():
+            problem = problem_of(decl, self.report) if not self._broken(decl) else None
+            if problem is not None:
+                self.problems[decl.name.text] = problem
+        for name in self.schedules:
+            for unresolved in reversed(self._lineage(name)):
+                self.declared[unresolved] = self._schedule(unresolved)
+        declared = {name: found for name in self.schedules if (found := self.declared[name]) is not None}
+        check_symbol(((d.problem.name, d.decl.name) for d in declared.values()), self.report)
+        named = {
+            clause.name.text
+            for decl in self.schedules.values()
+            for clause in decl.clauses
+            if clause.word == "for"
+        }
+        unused = tuple(
+            decl for name, decl in self.problem_decls.items() if name in self.problems and name not in named
+        )
+        return Program(self.source, self.problems, declared, unused if self.complete else ())
+
+    def _version(self) -> None:
+        version = self.tree.version
+        if version is None:
+            if not self.tree.declarations and not self.tree.broken:
+                self.report(
+                    "G005", "there is nothing in this file: it has neither a problem nor a schedule", None
+                )
+            elif self.complete:
+                start = self.tree.declarations[0].span.start
+                self.report("G020", f"the first line must be `gemm {LANGUAGE}`", Span(start, start + 1))
+        elif version.number.value != LANGUAGE:
+            text = f"language version {version.number.value} is not known: this is version {LANGUAGE}"
+            self.report("G021", text, version.number.span)
+
+    def _declare(self, declaration: syntax.ProblemDecl | syntax.ScheduleDecl) -> None:
+        name = declaration.name
+        kind = "problem" if isinstance(declaration, syntax.ProblemDecl) else "schedule"
+        before = (self.problem_decls if kind == "problem" else self.schedules).get(name.text)
+        if before is not None:
+            self.report(
+                "G101", f"{kind} `{name.text}` is declared twice", name.span, first_declared=before.name.span
+            )
+            return
+        check_name(name, self.report)
+        if isinstance(declaration, syntax.ProblemDecl):
+            self.problem_decls[name.text] = declaration
+        else:
+            self.schedules[name.text] = declaration
+
+    def _broken(self, declaration: syntax.ProblemDecl | syntax.ScheduleDecl) -> bool:
+        span = declaration.span
+        return any(span.start <= offset <= span.end for offset in self.tree.broken)
+
+    def _lineage(self, name: str) -> list[str]:
+        """The schedule and those it extends that are not yet resolved, the root last."""
+        chain: list[str] = []
+        while name in self.schedules and name not in self.declared:
+            if name in chain:
+                circle = chain[chain.index(name) :]
+                shown = " -> ".join((*circle, name)) if len(circle) < 8 else f"{len(circle)} schedules"
+                clause = _clauses(self.schedules[circle[-1]], "extends")[0]
+                self.report("G104", f"schedules extend each other in a circle: {shown}", clause.name.span)
+                self.declared.update(dict.fromkeys(circle))
+                break
+            chain.append(name)
+            extends = _clauses(self.schedules[name], "extends")
+            name = extends[0].name.text if extends else ""
+        return [name for name in chain if name not in self.declared]
+
+    def _schedule(self, name: str) -> Declared | None:
+        """The schedule with all that it inherits, its parent being resolved; None when that is not known."""
+        decl = self.schedules[name]
+        before = len(self.found)
+        for word in ("extends", "for", "on"):
+            for again in _clauses(decl, word)[1:]:
+                self.report("G115", f"`{word}` is given twice", again.span)
+        extends = _clauses(decl, "extends")
+        parent = self._parent(name, extends[0]) if extends else None
+        known = parent is not None or not extends
+        problem = self._problem(decl, parent, known)
+        target = self._target(decl, parent, known)
+        if not known:
+            return None
+        inherited = parent.entries if parent is not None else {}
+        depth = max((entry.depth for entry in inherited.values()), default=-1) + 1
+        entries = merge(decl, inherited, depth, self.report)
+        if self._broken(decl) or len(self.found) > before or problem is None or target is None:
+            return None
+        if "block" not in entries:
+            self.report("G108", f"schedule `{name}` has no `block`", decl.name.span)
+            return None
+        return Declared(decl, problem, target, entries)
+
+    def _parent(self, name: str, clause: syntax.Clause) -> Declared | None:
+        parent = clause.name.text
+        if parent not in self.schedules and self.complete:
+            text = (
+                f"schedule `{name}` extends `{parent}`, which is not declared{_meant(parent, self.schedules)}"
+            )
+            self.report("G103", text, clause.name.span)
+        return self.declared.get(parent)
+
+    def _problem(self, decl: syntax.ScheduleDecl, parent: Declared | None, known: bool) -> Problem | None:
+        clauses = _clauses(decl, "for")
+        if not clauses:
+            if parent is None and known and not self._broken(decl):
+                text = f"schedule `{decl.name.text}` does not say which problem it is for"
+                self.report(
+                    "G106", text, decl.name.span, write=f"schedule {decl.name.text} for PROBLEM on TARGET"
+                )
+            return parent.problem if parent else None
+        name = clauses[0].name.text
+        if name not in self.problem_decls and self.complete:
+            self.report(
+                "G102",
+                f"there is no problem `{name}`{_meant(name, self.problem_decls)}",
+                clauses[0].name.span,
+            )
+        return self.problems.get(name)
+
+    def _target(self, decl: syntax.ScheduleDecl, parent: Declared | None, known: bool) -> Target | None:
+        clauses = _clauses(decl, "on")
+        if not clauses:
+            if parent is None and known and not self._broken(decl):
+                text = f"schedule `{decl.name.text}` does not say which target it runs on"
+                self.report("G106", text, decl.name.span, write="on TARGET", targets=", ".join(TARGETS))
+            return parent.target if parent else None
+        name = clauses[0].name.text
+        if name not in TARGETS:
+            text = f"there is no target `{name}`{_meant(name, TARGETS)}"
+            self.report("G105", text, clauses[0].name.span, targets=", ".join(TARGETS))
+        return TARGETS.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A schedule after fallbacks, and what there is to say about it."""
+
+    schedule: Schedule
+    errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+def _resolve(source: Source, declared: Declared, target: Target) -> _Outcome:
+    """Derives the schedule and asks the rules, dropping preferred words that break one."""
+    entries = dict(declared.entries)
+    notes: list[Diagnostic] = []
+
+    def broken(words: Entries) -> list[Violation]:
+        return violations(
+            derive(declared.name, options_of(words), declared.problem), declared.problem, target
+        )
+
+    found = broken(entries)
+    while found and (drop := _droppable(entries, found, broken)) is not None:
+        violation, dropped = drop
+        for entry in dropped:
+            text = f"`{entry.text}` is dropped: {violation.message}"
+            rule = Note("rule", violation.rule.formula)
+            notes.append(Diagnostic("G802", text, source, entry.span, (rule,), Severity.NOTE))
+            del entries[entry.key]
+        found = broken(entries)
+    options = options_of(entries)
+    schedule = derive(declared.name, options, declared.problem)
+    errors = tuple(_violated(source, declared, entries, options, target, violation) for violation in found)
+    return _Outcome(schedule, errors, tuple(notes))
+
+
+def _droppable(
+    entries: Entries, found: list[Violation], broken: Callable[[Entries], list[Violation]]
+) -> tuple[Violation, list[Entry]] | None:
+    """A violation that ends when preferred words are dropped, and the fewest of those; the latest first."""
+    for violation in found:
+        involved = dict.fromkeys(locate(entries, word) for word in violation.words)
+        preferred = [entry for entry in involved if entry is not None and entry.prefer]
+        preferred.sort(key=lambda entry: (-entry.depth, -entry.span.start))
+        key = (violation.rule.code, violation.words)
+        for dropped in [*([entry] for entry in preferred), preferred]:
+            gone = {entry.key for entry in dropped}
+            left = broken({name: entry for name, entry in entries.items() if name not in gone})
+            if gone and all((other.rule.code, other.words) != key for other in left):
+                return violation, dropped
+    return None
+
+
+def _violated(
+    source: Source,
+    declared: Declared,
+    entries: Entries,
+    options: Options,
+    target: Target,
+    violation: Violation,
+) -> Diagnostic:
+    """The diagnostic of a violation, at the word that was given last of those that break the rule."""
+    involved = [entry for word in violation.words if (entry := locate(entries, word)) is not None]
+    cause = max(involved, key=lambda entry: entry.depth, default=None)
+    notes = [Note("rule", violation.rule.formula)]
+    legal = repairs(options, declared.problem, target, violation)
+    if legal:
+        notes.append(Note("nearest legal", ", or ".join(legal)))
+    if cause is not None and cause.owner != declared.name:
+        notes.append(Note("inherited", f"schedule `{declared.name}` has this from `{cause.owner}`"))
+    span = cause.span if cause is not None else declared.decl.name.span
+    return Diagnostic(violation.rule.code, violation.message, source, span, tuple(notes))
+
+
+def _clauses(decl: syntax.ScheduleDecl, word: str) -> list[syntax.Clause]:
+    return [clause for clause in decl.clauses if clause.word == word]

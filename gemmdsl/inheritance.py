@@ -1,0 +1,314 @@
+"""The words of a schedule: its own, merged over those it inherits.
+
+Every word is one `Entry` under a key (`block`, `A.pad`, `assume.M`), which remembers where it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import lcm
+from typing import Any, assert_never, cast, get_args
+
+from gemmdsl import syntax
+from gemmdsl.rules import RULES, Rule
+from gemmdsl.rules_options import Extents, Options, StageOptions
+from gemmdsl.source import Span
+from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName
+from gemmdsl.suggest import nearest
+
+Report = Callable[..., None]
+Value = int | bool | Extents | tuple[Extents, LaneOrder] | tuple[Extents, Extents | None] | tuple[int, bool]
+
+_AXES = get_args(Axis)
+_OPERANDS = get_args(OperandName)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One word: its value, its text, where and in which schedule it stands; `prefer`red ones may be dropped.
+
+    `depth` counts the schedules from the root of `extends` to the one that gives the word.
+    """
+
+    key: str
+    value: Value
+    text: str
+    span: Span
+    owner: str
+    depth: int
+    prefer: bool = False
+
+
+Entries = Mapping[str, Entry]
+
+
+def merge(decl: syntax.ScheduleDecl, inherited: Entries, depth: int, report: Report) -> dict[str, Entry]:
+    """The words of a schedule, over those of the schedule it extends.
+
+    `report(code, message, span, **notes)` is called for each word that is repeated, misplaced or malformed.
+    """
+    return _Merge(decl, inherited, depth, report).entries()
+
+
+def options_of(entries: Entries) -> Options:
+    """The entries as the Options that rules and derivations work on; there must be a `block`."""
+    found = {key: cast(Any, entry.value) for key, entry in entries.items()}
+    thread, piece = found.get("thread", (None, None))
+    lanes, lane_order = found.get("lanes", (None, LaneOrder.ROW))
+    buffers, asynchronous = found.get("buffers", (None, False))
+
+    def stage(name: str) -> StageOptions:
+        return StageOptions(
+            vector=found.get(f"{name}.vector"),
+            load=found.get(f"{name}.load"),
+            store=found.get(f"{name}.store"),
+            read=found.get(f"{name}.read"),
+            transpose=found.get(f"{name}.transpose", False),
+            pad=found.get(f"{name}.pad"),
+            swizzle=found.get(f"{name}.swizzle", False),
+        )
+
+    multiples = [
+        Assumption(axis=axis, multiple=found[f"assume.{axis}"]) for axis in _AXES if f"assume.{axis}" in found
+    ]
+    aligned = [Assumption(operand=operand) for operand in _OPERANDS if f"assume.{operand}" in found]
+    return Options(
+        block=found["block"],
+        warp=found.get("warp"),
+        lanes=lanes,
+        lane_order=lane_order,
+        thread=thread,
+        piece=piece,
+        a=stage("A"),
+        b=stage("B"),
+        c_vector=found.get("C.vector"),
+        buffers=buffers,
+        asynchronous=asynchronous,
+        min_blocks=found.get("min_blocks"),
+        assumptions=(*multiples, *aligned),
+    )
+
+
+def locate(entries: Entries, word: str) -> Entry | None:
+    """The entry that decides a word of a rule: `A.load` may follow from `A.vector`."""
+    if word in entries:
+        return entries[word]
+    operand, _, access = word.partition(".")
+    return entries.get(f"{operand}.vector") if access in get_args(syntax.Access) else None
+
+
+class _Merge:
+    def __init__(self, decl: syntax.ScheduleDecl, inherited: Entries, depth: int, report: Report) -> None:
+        self.decl, self.inherited, self.depth, self.report = decl, inherited, depth, report
+        self.own: dict[str, Entry] = {}
+        self.seen: dict[str, Span] = {}
+        self.dropped: set[str] = set()
+
+    def entries(self) -> dict[str, Entry]:
+        for option in self.decl.options:
+            match option:
+                case syntax.Reset():
+                    self._reset(option)
+                case syntax.Option():
+                    self._option(option)
+                case _:
+                    assert_never(option)
+        kept = {key: entry for key, entry in self.inherited.items() if key not in self.dropped}
+        for key, entry in self.own.items():
+            if key in kept and key.removeprefix("assume.") in _AXES:
+                # An assumption of the parent still holds: both multiples are assumed.
+                multiple = lcm(cast(int, kept[key].value), cast(int, entry.value))
+                entry = Entry(key, multiple, f"assume {key[-1]} % {multiple} == 0", *_place(entry))
+            kept[key] = entry
+        return kept
+
+    def _option(self, option: syntax.Option) -> None:
+        setting = option.setting
+        match setting:
+            case syntax.Block(extents):
+                if numbers := self._extents("block", extents, 2, 3):
+                    self._put("block", numbers, f"block {_x(numbers)}", option)
+                    if numbers[2:] == (0,):
+                        self._refuse("G202", extents.span, extent=0)
+            case syntax.Warp(extents):
+                if numbers := self._extents("warp", extents, 2, 2):
+                    self._put("warp", numbers, f"warp {_x(numbers)}", option)
+            case syntax.Lanes(extents, order):
+                if numbers := self._extents("lanes", extents, 2, 2):
+                    kind = LaneOrder(order.text) if order else LaneOrder.ROW
+                    text = f"lanes {_x(numbers)}" + (f" {order.text}" if order else "")
+                    self._put("lanes", (numbers, kind), text, option)
+            case syntax.Thread(extents, piece):
+                numbers = self._extents("thread", extents, 2, 2)
+                pieces = self._extents("as", piece, 2, 2) if piece else None
+                if numbers and (pieces or piece is None):
+                    text = f"thread {_x(numbers)}" + (f" as {_x(pieces)}" if pieces else "")
+                    self._put("thread", (numbers, pieces), text, option)
+            case syntax.StageDecl():
+                self._stage(setting, option)
+            case syntax.Buffers(count, asynchronous):
+                text = f"buffers {count.value}{' async' * asynchronous}"
+                self._put("buffers", (count.value, asynchronous), text, option)
+            case syntax.MinBlocks(count):
+                self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
+                if count.value == 0:
+                    self._refuse("G501", count.span, blocks=0)
+            case syntax.AssumeMultiple():
+                self._assume(setting, option)
+            case syntax.AssumeAligned(operand):
+                if self._known(operand, "operand", _OPERANDS):
+                    self._put(f"assume.{operand.text}", True, f"assume aligned {operand.text}", option)
+            case _:
+                assert_never(setting)
+
+    def _assume(self, setting: syntax.AssumeMultiple, option: syntax.Option) -> None:
+        if setting.remainder.value != 0:
+            text = "only a remainder of 0 can be assumed: `== 0`"
+            self.report("G118", text, setting.remainder.span)
+        if not self._known(setting.axis, "axis", _AXES):
+            return
+        key, multiple = f"assume.{setting.axis.text}", setting.multiple.value
+        before = self.own.get(key)
+        if before is not None and before.value != multiple:
+            # Two multiples of one axis are one assumption: their least common multiple.
+            multiple = lcm(cast(int, before.value), multiple)
+            del self.seen[key]
+        self._put(key, multiple, f"assume {setting.axis.text} % {multiple} == 0", option)
+
+    def _stage(self, stage: syntax.StageDecl, option: syntax.Option) -> None:
+        where = f"{stage.word} {stage.operand.text}"
+        if not self._known(stage.operand, "operand", ("A", "B") if stage.word == "stage" else ("C",), where):
+            return
+        if not self._first(where, where, option.span):
+            return
+        for item in stage.items:
+            match item:
+                case syntax.ItemReset(words):
+                    self._reset_item(stage, item, words)
+                case syntax.Item(setting=setting):
+                    self._item(stage, item, setting, option.prefer)
+                case _:
+                    assert_never(item)
+
+    def _item(
+        self, stage: syntax.StageDecl, item: syntax.Item, setting: syntax.ItemSetting, prefer: bool
+    ) -> None:
+        operand = stage.operand.text
+        value: Value
+        match setting:
+            case syntax.Vector(access, width):
+                word, value = access or "vector", width.value
+                text = f"{access} vector {value}" if access else f"vector {value}"
+            case syntax.Transpose():
+                word, value, text = "transpose", True, "transpose"
+            case syntax.Swizzle():
+                word, value, text = "swizzle", True, "swizzle"
+            case syntax.Pad(count):
+                word, value, text = "pad", count.value, f"pad {count.value}"
+            case _:
+                assert_never(setting)
+        if stage.word == "store" and word != "vector":
+            self.report("G117", f"`store C` takes `vector V` only, not `{text}`", item.span)
+        elif self._first(
+            f"{operand}.{word}", f"{word} vector" if word in get_args(syntax.Access) else word, item.span
+        ):
+            entry = Entry(
+                f"{operand}.{word}",
+                value,
+                f"stage {operand} {{ {text} }}",
+                item.span,
+                self.decl.name.text,
+                self.depth,
+                prefer or item.prefer,
+            )
+            if stage.word == "store":
+                entry = Entry(entry.key, value, f"store {operand} {{ {text} }}", *_place(entry))
+            self.own[entry.key] = entry
+
+    def _reset_item(self, stage: syntax.StageDecl, item: syntax.ItemReset, words: str) -> None:
+        word = words.removesuffix(" vector")
+        key = f"{stage.operand.text}.{word}"
+        if self._first(key, words, item.span):
+            self._drop({key}, f"no {words}", f"{stage.word} {stage.operand.text}", item.span)
+
+    def _reset(self, reset: syntax.Reset) -> None:
+        if reset.operand is None:
+            keys = {key for key in self.inherited if key.partition(".")[0] == reset.word}
+            word = reset.word
+        else:
+            if not self._known(
+                reset.operand, "operand", ("A", "B") if reset.word == "stage" else ("C",), reset.word
+            ):
+                return
+            keys = {key for key in self.inherited if key.startswith(f"{reset.operand.text}.")}
+            word = f"{reset.word} {reset.operand.text}"
+        # A stage or the assumptions may be given anew after they were cleared; a single word may not.
+        again = f"no {word}" if reset.operand is not None or word == "assume" else word
+        if self._first(again, again, reset.span):
+            self._drop(keys or {word}, f"no {word}", "schedule", reset.span)
+
+    def _drop(self, keys: Iterable[str], text: str, where: str, span: Span) -> None:
+        keys = set(keys)
+        if keys.isdisjoint(self.inherited):
+            have = "it extends nothing" if not self.inherited else "it is not inherited"
+            self.report("G116", f"`{text}` takes nothing back: {have}", span)
+        self.dropped |= keys
+
+    def _put(self, key: str, value: Value, text: str, option: syntax.Option) -> None:
+        word = text if key.startswith("assume.") else key
+        if self._first(key, word, option.span):
+            name = self.decl.name.text
+            self.own[key] = Entry(key, value, text, option.span, name, self.depth, option.prefer)
+
+    def _first(self, key: str, word: str, span: Span) -> bool:
+        """Whether the word is not repeated; reports it if it is."""
+        before = self.seen.setdefault(key, span)
+        if before is not span:
+            self.report(
+                "G115",
+                f"`{word}` is given twice in schedule `{self.decl.name.text}`",
+                span,
+                first_given=before,
+            )
+        return before is span
+
+    def _extents(self, word: str, extents: syntax.Extents, least: int, most: int) -> Extents | None:
+        numbers = tuple(number.value for number in extents.numbers)
+        if least <= len(numbers) <= most:
+            return numbers
+        form = {"block": "block BM x BN or block BM x BN x BK"}.get(
+            word, f"{word} {word[0].upper()}M x {word[0].upper()}N"
+        )
+        self.report(
+            "G114",
+            f"`{word}` has {len(numbers)} extent{'s' * (len(numbers) != 1)}: write `{form}`",
+            extents.span,
+        )
+        return None
+
+    def _known(self, name: syntax.Name, kind: str, known: tuple[str, ...], where: str = "") -> bool:
+        if name.text in known:
+            return True
+        guess = nearest(name.text, known)
+        listed = " and ".join([", ".join(known[:-1]), known[-1]]) if len(known) > 1 else known[0]
+        has = f"`{where.split()[0]}` takes {listed}" if where else f"there are {listed}"
+        hint = f"; did you mean `{guess}`?" if guess else f": {has}"
+        self.report("G113", f"unknown {kind} `{name.text}`{hint}", name.span)
+        return False
+
+    def _refuse(self, code: str, span: Span, **values: object) -> None:
+        rule = _rule(code)
+        self.report(code, rule.message.format_map(values), span, rule=rule.formula)
+
+
+def _rule(code: str) -> Rule:
+    return next(rule for rule in RULES if rule.code == code)
+
+
+def _place(entry: Entry) -> tuple[Span, str, int, bool]:
+    return entry.span, entry.owner, entry.depth, entry.prefer
+
+
+def _x(extents: Extents) -> str:
+    return " x ".join(map(str, extents))

@@ -1,0 +1,53 @@
+"""Files to sources, with a coded error for everything that can be wrong with a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from os import PathLike
+from pathlib import Path
+
+from gemmdsl.diagnostics import GemmError, error
+from gemmdsl.source import Source
+
+MAX_BYTES = 1 << 20
+
+
+def read(path: str | PathLike[str]) -> Source:
+    """The source in a file; `-` is standard input.
+
+    A byte order mark is dropped and line ends become newlines.  GemmError: G001 the file cannot be read,
+    G002 it is not a file, G003 it is not text, G004 it is larger than 1 MiB.
+    """
+    name = os.fspath(path)
+    return source_of(_stdin() if name == "-" else _bytes(name), "<stdin>" if name == "-" else name)
+
+
+def source_of(data: bytes, name: str) -> Source:
+    """The source in bytes; GemmError as for `read`."""
+    if len(data) > MAX_BYTES:
+        raise GemmError([error("G004", f"{name} has more than {MAX_BYTES:,} bytes, too many for a spec")])
+    if b"\0" in data:
+        raise GemmError([error("G003", f"{name} is a binary file, not a spec")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        text = f"{name} is not UTF-8 text: byte {wrong.start} is 0x{data[wrong.start]:02x}"
+        raise GemmError([error("G003", text)]) from None
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _stdin() -> bytes:
+    return sys.stdin.buffer.read(MAX_BYTES + 1)
+
+
+def _bytes(name: str) -> bytes:
+    try:
+        # A pipe or device may never end and has no size; only regular files and named pipes are specs.
+        if Path(name).is_dir():
+            raise GemmError([error("G002", f"{name} is a folder, not a spec")])
+        with open(name, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as wrong:
+        reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+        raise GemmError([error("G001", f"{name} cannot be read: {reason.lower()}")]) from None

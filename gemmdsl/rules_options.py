@@ -1,0 +1,159 @@
+"""What a schedule asks for, word by word, and the Schedule that follows from it.
+
+`Options` is a schedule before anything is derived: None is a word that was not given.  The checker fills one
+from the syntax, repairs vary one, and a search draws one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from gemmdsl.spec import (
+    Assumption,
+    Axis,
+    LaneOrder,
+    Operand,
+    Order,
+    Problem,
+    Schedule,
+    Stage,
+    StagedName,
+)
+
+Extents = tuple[int, ...]
+WIDTHS = (1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """Items of `stage A` or `stage B`; widths in elements."""
+
+    vector: int | None = None
+    load: int | None = None
+    store: int | None = None
+    read: int | None = None
+    transpose: bool = False
+    pad: int | None = None
+    swizzle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Every word of a schedule; extents in elements, two per tile, `block` two or three."""
+
+    block: Extents
+    warp: Extents | None = None
+    lanes: Extents | None = None
+    lane_order: LaneOrder = LaneOrder.ROW
+    thread: Extents | None = None
+    piece: Extents | None = None
+    a: StageOptions = StageOptions()
+    b: StageOptions = StageOptions()
+    c_vector: int | None = None
+    buffers: int | None = None
+    asynchronous: bool = False
+    min_blocks: int | None = None
+    assumptions: tuple[Assumption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """An operand's tile in shared memory: `rows` rows of `cols` contiguous elements, before padding.
+
+    `load_extent` is the extent along which global memory is contiguous.  `k_outer` says that the rows lie
+    along K, so that a fragment (elements along M or N at one k) is contiguous.
+    """
+
+    rows: int
+    cols: int
+    load_extent: int
+    k_outer: bool
+
+
+def shared_tile(operand: Operand, transpose: bool, extents: dict[Axis, int]) -> SharedTile:
+    """The tile of an operand; `extents` gives the block tile's extent per axis."""
+    contiguous, strided = operand.contiguous, operand.strided
+    row_axis, col_axis = (contiguous, strided) if transpose else (strided, contiguous)
+    return SharedTile(extents[row_axis], extents[col_axis], extents[contiguous], row_axis == "K")
+
+
+def derive(name: str, options: Options, problem: Problem) -> Schedule:
+    """The schedule with every default filled in; it need not be legal (see `gemmdsl.rules`).
+
+    Without `lanes`, lanes = warp / thread; without `thread`, thread = warp / lanes, else 1 x 1.  A stage's
+    `vector V` asks for loads of V and for the widest legal shared stores and reads up to V.
+    """
+    block_m, block_n = options.block[:2]
+    block_k = options.block[2] if len(options.block) == 3 else 0
+    warp, lanes, thread = options.warp, options.lanes, options.thread
+    if thread is None:
+        thread = _ratio(warp, lanes) if warp and lanes else (1, 1)
+    if lanes is None and warp is not None:
+        lanes = _ratio(warp, thread)
+    piece = options.piece or thread
+    extents: dict[Axis, int] = {"M": block_m, "N": block_n, "K": block_k}
+
+    def stage(name: StagedName, asked: StageOptions, fragment: int) -> Stage:
+        tile = shared_tile(problem.operand(name), asked.transpose, extents)
+        return _stage(asked, tile, fragment, options.asynchronous)
+
+    return Schedule(
+        name=name,
+        block_m=block_m,
+        block_n=block_n,
+        block_k=block_k,
+        thread_m=thread[0],
+        thread_n=thread[1],
+        piece_m=piece[0],
+        piece_n=piece[1],
+        warp=(warp[0], warp[1]) if warp else None,
+        lanes=(lanes[0], lanes[1]) if lanes else None,
+        lane_order=options.lane_order,
+        stage_a=stage("A", options.a, piece[0]),
+        stage_b=stage("B", options.b, piece[1]),
+        c_vector=1 if options.c_vector is None else options.c_vector,
+        buffers=1 if options.buffers is None else options.buffers,
+        asynchronous=options.asynchronous,
+        min_blocks=options.min_blocks or 0,
+        assumptions=options.assumptions,
+    )
+
+
+def c_fragment(problem: Problem, schedule: Schedule) -> int:
+    """The piece's extent along the axis on which C is contiguous."""
+    return schedule.piece_n if problem.c.order is Order.ROW else schedule.piece_m
+
+
+def _ratio(tile: Extents, part: Extents) -> Extents:
+    return tile[0] // max(1, part[0]), tile[1] // max(1, part[1])
+
+
+def _stage(asked: StageOptions, tile: SharedTile, fragment: int, asynchronous: bool) -> Stage:
+    """Widths: what was asked for, else the widest legal one up to `vector`, else 1."""
+    pad = asked.pad or 0
+    vector = 1 if asked.vector is None else asked.vector
+    load = vector if asked.load is None else asked.load
+    # A width must divide the padded row so that every row starts aligned; a swizzle exchanges whole vectors
+    # and needs two of them.
+    aligned = gcd(tile.cols + pad, max(WIDTHS))
+    if asked.swizzle:
+        aligned = gcd(aligned, max(1, tile.cols // 2))
+    store = asked.store
+    if store is None:
+        if asked.transpose:
+            store = 1
+        elif asynchronous:
+            store = load
+        else:
+            store = _widest(min(vector, load), load, aligned)
+    read = asked.read
+    if read is None:
+        read = _widest(vector, fragment, aligned) if tile.k_outer else 1
+    return Stage(load, store, read, asked.transpose, pad, asked.swizzle)
+
+
+def _widest(limit: int, *multiples: int) -> int:
+    """The widest width up to `limit` that divides all of `multiples`."""
+    fitting = [w for w in WIDTHS if w <= limit and all(multiple % w == 0 for multiple in multiples)]
+    return fitting[-1] if fitting else 1

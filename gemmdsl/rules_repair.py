@@ -1,0 +1,242 @@
+"""The nearest legal change to a schedule that breaks a rule.
+
+One word is varied at a time, nearest values first, until every rule that involves it holds; nothing is drawn
+at random, so that the same schedule always gets the same advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice, product
+from math import log2
+
+from gemmdsl.rules import (
+    MAX_BLOCK_K,
+    MAX_BLOCK_SIDE,
+    MAX_BUFFERS,
+    MAX_MIN_BLOCKS,
+    MAX_MULTIPLE,
+    MAX_PAD,
+    Violation,
+    violations,
+)
+from gemmdsl.rules_options import WIDTHS, Extents, Options, StageOptions, derive
+from gemmdsl.spec import Assumption, LaneOrder, Problem
+from gemmdsl.target import TARGETS, WARP_SIZE, Target
+
+MAX_THREAD_SIDE = 32
+# Candidates tried for one word; enough for every pair of divisors of usual tiles, and quick.
+_TRIES = 400
+
+Candidate = tuple[str, Options]
+
+
+def repairs(
+    options: Options, problem: Problem, target: Target, violation: Violation, most: int = 2
+) -> list[str]:
+    """Changes that end the violation, as the words to write, at most one for each word involved.
+
+    A change that makes every rule on its word hold comes first; when there is none, one that ends this
+    violation and starts no other is taken.  Empty when no change of a single word helps.
+    """
+    before = _keys(violations(derive("", options, problem), problem, target))
+    key = (violation.rule.code, violation.words)
+    found: list[str] = []
+    for word in violation.words:
+        if len(found) == most:
+            break
+        weaker: str | None = None
+        for text, changed, on in islice(_candidates(word, options, target), _TRIES):
+            left = violations(derive("", changed, problem), problem, on)
+            after = _keys(left)
+            if key in after or not after <= before:
+                continue
+            if not any(word in other.words for other in left):
+                found.append(text)
+                break
+            weaker = weaker or text
+        else:
+            if weaker:
+                found.append(weaker)
+    return list(dict.fromkeys(found))
+
+
+def _keys(found: Iterable[Violation]) -> set[tuple[str, tuple[str, ...]]]:
+    return {(violation.rule.code, violation.words) for violation in found}
+
+
+def _candidates(word: str, options: Options, target: Target) -> Iterator[tuple[str, Options, Target]]:
+    if word == "target":
+        for row in TARGETS.values():
+            if row.number > target.number:
+                yield f"on {row.name}", options, row
+        return
+    for text, changed in _changes(word, options):
+        yield text, changed, target
+
+
+def _changes(word: str, options: Options) -> Iterator[Candidate]:
+    name, _, item = word.partition(".")
+    match name:
+        case "block":
+            return _blocks(options)
+        case "warp":
+            return _warps(options)
+        case "lanes":
+            return _lanes(options)
+        case "thread":
+            return _threads(options)
+        case "buffers":
+            return _buffer_counts(options)
+        case "min_blocks":
+            now = options.min_blocks or 1
+            counts = sorted(range(1, MAX_MIN_BLOCKS + 1), key=lambda count: abs(count - now))
+            return ((f"min_blocks {count}", replace(options, min_blocks=count)) for count in counts)
+        case "C":
+            return ((f"store C {{ vector {w} }}", replace(options, c_vector=w)) for w in reversed(WIDTHS))
+        case "assume":
+            return _multiples(options, item)
+        case "A":
+            return ((text, replace(options, a=stage)) for text, stage in _stages("A", options.a, item))
+        case "B":
+            return ((text, replace(options, b=stage)) for text, stage in _stages("B", options.b, item))
+        case _:
+            raise AssertionError(f"no rule has a word {word}")
+
+
+def _blocks(options: Options) -> Iterator[Candidate]:
+    below = options.warp or options.thread or (1, 1)
+    sides = [_near(now, _multiples_of(unit), 18) for now, unit in zip(options.block, below, strict=False)]
+    if len(options.block) == 3:
+        now = options.block[2]
+        depths: list[int | None] = list(_near(now, range(1, MAX_BLOCK_K + 1), 24))
+        depths += [k for k in (4, 8, 16, 32) if k not in depths]
+    else:
+        depths = [None, 8, 16, 32]
+    tried = [
+        (m, n, *([k] if k is not None else []))
+        for m, n, k in product(*sides, depths)
+        # At most two extents change at once: a third is no longer a small change.
+        if (m != options.block[0]) + (n != options.block[1]) + ((k,) != options.block[2:]) <= 2
+    ]
+    for block in sorted(tried, key=lambda block: _cost(options.block, block)):
+        yield f"block {_x(block)}", replace(options, block=block)
+
+
+def _warps(options: Options) -> Iterator[Candidate]:
+    now = options.warp or tuple(
+        a * b for a, b in zip(options.lanes or (8, 4), options.thread or (1, 1), strict=True)
+    )
+    tried = product(*(_divisors(side, MAX_BLOCK_SIDE) for side in options.block[:2]))
+    for warp in sorted(tried, key=lambda warp: _cost(now, warp)):
+        yield f"warp {_x(warp)}", replace(options, warp=warp)
+        if options.lanes is not None and options.thread is not None:
+            lanes = (warp[0] // max(1, options.thread[0]), warp[1] // max(1, options.thread[1]))
+            if lanes[0] * lanes[1] == WARP_SIZE:
+                yield f"warp {_x(warp)} lanes {_x(lanes)}", replace(options, warp=warp, lanes=lanes)
+
+
+def _lanes(options: Options) -> Iterator[Candidate]:
+    if options.lanes is None:
+        return
+    order = "" if options.lane_order is LaneOrder.ROW else f" {options.lane_order.value}"
+    grids = [(rows, WARP_SIZE // rows) for rows in _divisors(WARP_SIZE, WARP_SIZE)]
+    now = options.lanes
+    for lanes in sorted(grids, key=lambda lanes: _cost(now, lanes)):
+        yield f"lanes {_x(lanes)}{order}", replace(options, lanes=lanes)
+
+
+def _threads(options: Options) -> Iterator[Candidate]:
+    now = options.thread or (1, 1)
+    above = options.warp or options.block[:2]
+    pieces = [options.piece, None] if options.piece else [None]
+    tried = list(product(*(_divisors(side, MAX_THREAD_SIDE) for side in above)))
+    if options.piece:
+        # The tile may be right and its pieces wrong.
+        near = product(*(_divisors(side, MAX_THREAD_SIDE) for side in now))
+        pieces += sorted(near, key=lambda piece: _cost(options.piece or now, piece))
+    for thread in sorted(tried, key=lambda thread: _cost(now, thread)):
+        for piece in pieces:
+            if piece is None or (thread[0] % max(1, piece[0]) == 0 and thread[1] % max(1, piece[1]) == 0):
+                suffix = f" as {_x(piece)}" if piece and piece != thread else ""
+                yield f"thread {_x(thread)}{suffix}", replace(options, thread=thread, piece=piece)
+
+
+def _buffer_counts(options: Options) -> Iterator[Candidate]:
+    now = 1 if options.buffers is None else options.buffers
+    tried = [(count, flag) for count in range(1, MAX_BUFFERS + 1) for flag in (False, True)]
+    for count, flag in sorted(
+        tried, key=lambda pair: abs(pair[0] - now) + 2 * (pair[1] != options.asynchronous)
+    ):
+        text = f"buffers {count}{' async' * flag}"
+        yield text, replace(options, buffers=count, asynchronous=flag)
+
+
+def _multiples(options: Options, axis: str) -> Iterator[Candidate]:
+    for multiple in (MAX_MULTIPLE, 1):
+        assumptions = tuple(
+            Assumption(axis=assumed.axis, multiple=multiple) if assumed.axis == axis else assumed
+            for assumed in options.assumptions
+        )
+        yield f"assume {axis} % {multiple} == 0", replace(options, assumptions=assumptions)
+
+
+def _stages(name: str, stage: StageOptions, item: str) -> Iterator[tuple[str, StageOptions]]:
+    def text(words: str) -> str:
+        return f"stage {name} {{ {words} }}"
+
+    match item:
+        case "pad":
+            now = stage.pad or 0
+            for pad in sorted(range(MAX_PAD + 1), key=lambda pad: (abs(pad - now), pad)):
+                yield text(f"pad {pad}") if pad else f"stage {name} without pad", replace(stage, pad=pad)
+        case "transpose":
+            changed = replace(stage, transpose=not stage.transpose)
+            yield f"stage {name} without transpose" if stage.transpose else text("transpose"), changed
+        case "swizzle":
+            changed = replace(stage, swizzle=not stage.swizzle)
+            yield f"stage {name} without swizzle" if stage.swizzle else text("swizzle"), changed
+        case "load":
+            for width in reversed(WIDTHS):
+                if stage.load is None and stage.vector is not None:
+                    yield text(f"vector {width}"), replace(stage, vector=width)
+                yield text(f"load vector {width}"), replace(stage, load=width)
+        case "store":
+            for width in reversed(WIDTHS):
+                yield text(f"store vector {width}"), replace(stage, store=width)
+        case "read":
+            for width in reversed(WIDTHS):
+                yield text(f"read vector {width}"), replace(stage, read=width)
+        case _:
+            raise AssertionError(f"no rule has an item {item}")
+
+
+def _near(now: int, values: Iterable[int], most: int) -> list[int]:
+    """`now` and the values nearest to it by ratio, at most `most`."""
+    return sorted({max(1, min(now, MAX_BLOCK_SIDE)), *values}, key=lambda value: (_ratio(now, value), value))[
+        :most
+    ]
+
+
+def _multiples_of(unit: int) -> range:
+    unit = max(1, min(unit, MAX_BLOCK_SIDE))
+    return range(unit, MAX_BLOCK_SIDE + 1, unit)
+
+
+def _divisors(extent: int, most: int) -> list[int]:
+    return [value for value in range(1, min(abs(extent), most) + 1) if extent % value == 0] or [1]
+
+
+def _cost(now: Extents, then: Extents) -> tuple[float, int, Extents]:
+    """Distance between two tiles: how often an extent is doubled or halved, then how many change."""
+    ratios = [_ratio(a, b) for a, b in zip(now, then, strict=False)]
+    return sum(ratios) + 4 * abs(len(now) - len(then)), sum(ratio > 0 for ratio in ratios), then
+
+
+def _ratio(now: int, then: int) -> float:
+    return abs(log2(max(1, now)) - log2(max(1, then)))
+
+
+def _x(extents: Extents) -> str:
+    return " x ".join(map(str, extents))
