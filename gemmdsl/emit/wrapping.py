@@ -12,6 +12,8 @@ def tidy(text: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         line = line.rstrip()
+        if line.lstrip().startswith("#"):
+            line = line.lstrip()
         if line or (lines and lines[-1]):
             lines.extend(_broken(line))
     return "\n".join(lines).rstrip() + "\n"

@@ -33,7 +33,7 @@ def async_copies(kernel: Kernel) -> Kernel:
     if not schedule.asynchronous:
         return kernel
     buffers = Named("BUFFERS", Int(schedule.buffers), "slots of each shared tile")
-    ahead = TILE + (buffers - 1)
+    ahead = TILE + buffers - 1
     prologue = Var("tile", schedule.buffers - 1)
     return with_buffers(
         kernel,
