@@ -357,10 +357,9 @@ def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
             # a * b / c and a / b * c differ, so a product on the right of an operator keeps its parentheses.
             # Operands of ^ are always wrapped: few readers know its rank.
             inner = 9 if expr.kind == "^" else level
-            text = f"{to_c(expr.left, inner)} {expr.kind} {to_c(expr.right, inner, True)}"
+            text = f"{to_c(expr.left, inner)} {expr.kind} {to_c(expr.right, inner, expr.kind != '+')}"
             bare = level > outer or (level == outer and not right_side)
-            # Sums need no parentheses on either side of a sum; a mixed product reads better with them.
-            bare = bare or (expr.kind == "+" and outer == level)
+            # A mixed product reads better with parentheses, even where C needs none.
             mixed = level == 3 and outer == 3
             return text if bare and not (mixed and expr.kind != "*") else f"({text})"
         case _:
