@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Union, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,8 +135,8 @@ class Op(_Arithmetic):
     hi: int = field(compare=False)
 
 
-Expr = Union[Int, Named, Var, Bound, Op]
-ExprLike = Union[Expr, int, "_Arithmetic"]
+Expr = Int | Named | Var | Bound | Op
+ExprLike = Expr | int | _Arithmetic
 
 
 def as_expr(value: ExprLike) -> Expr:
