@@ -6,6 +6,7 @@ Formulas are spelled as in the emitted CUDA; every name they use is defined once
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from difflib import unified_diff
 from typing import assert_never
 
 from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants, to_c
@@ -44,6 +45,17 @@ def print_kernel(kernel: Kernel) -> str:
     lines += _section("paths", (_path(path) for path in kernel.paths))
     lines += _section("program", print_program(kernel.body))
     return "\n".join(lines) + "\n"
+
+
+def print_stage(kernel: Kernel, proofs: tuple[str, ...]) -> str:
+    """The kernel and what was proved of it."""
+    return print_kernel(kernel) + "\n".join(_section("proved", proofs)) + "\n"
+
+
+def difference(before: str, after: str, before_name: str, after_name: str) -> str:
+    """Unified difference of two texts; empty when they are equal."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), before_name, after_name, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def print_program(body: tuple[Stmt, ...], depth: int = 0) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """The rules that every kernel has to keep after every pass, and what a broken one looks like.
 
 A refuted proof is a bug of the compiler, never of the schedule: `gemmdsl.rules` has accepted the schedule.
+Codes start with P, so that nobody looks for the mistake in a file: `P1xx` outputs, `P2xx` staged tiles,
+`P3xx` paths, `P4xx` the program, `P5xx` hazards, `P6xx` limits.
 """
 
 from __future__ import annotations
@@ -20,32 +22,34 @@ class Rule:
     formula: str
 
 
-OUTPUTS = Rule("G401", "outputs", "each element of the block tile belongs to exactly one (thread, i, j)")
+OUTPUTS = Rule("P101", "outputs", "each element of the block tile belongs to exactly one (thread, i, j)")
 OUTPUT_VECTORS = Rule(
-    "G402", "output-vectors", "a vector of C is of neighbours, from a multiple of its width on"
+    "P102", "output-vectors", "a vector of C is of neighbours, from a multiple of its width on"
 )
-COPY_COVERAGE = Rule("G411", "copy-coverage", "each element of a staged tile is copied exactly once")
-COPY_VECTORS = Rule("G412", "copy-vectors", "a global vector starts at a multiple of its width in its row")
-PLACEMENT = Rule("G413", "placement", "elements have distinct words within the used part of a shared row")
-SHARED_STORES = Rule("G414", "shared-stores", "a shared vector store writes neighbouring, aligned words")
-ASYNC_WIDTH = Rule("G415", "async-width", "an asynchronous copy is as wide in shared as in global memory")
-READS = Rule("G421", "reads", "a thread reads the words that hold the fragments of its own outputs")
-READ_VECTORS = Rule("G422", "read-vectors", "a shared vector read covers neighbouring, aligned words")
-GUARDS = Rule("G431", "guards", "an axis without guard is a multiple of the block tile by condition")
-ALIGNMENT = Rule("G432", "alignment", "an operand accessed in vectors is aligned by condition")
-LAST_RESORT = Rule("G433", "last-resort", "the last path requires the schedule's assumptions and no more")
-UNIFORM = Rule("G441", "uniform", "every thread of a block takes the same way through the program")
-TILE_RANGE = Rule("G442", "tile-range", "0 <= tile < k_tiles wherever a tile is copied")
-SLOT_RANGE = Rule("G443", "slot-range", "a slot expression names one of the slots that the tile has")
-REGISTERS = Rule("G444", "registers", "staging registers are loaded before they are stored")
+COPY_COVERAGE = Rule("P201", "copy-coverage", "each element of a staged tile is copied exactly once")
+COPY_VECTORS = Rule("P202", "copy-vectors", "a global vector starts at a multiple of its width in its row")
+PLACEMENT = Rule("P203", "placement", "elements have distinct words within the used part of a shared row")
+SHARED_STORES = Rule("P204", "shared-stores", "a shared vector store writes neighbouring, aligned words")
+ASYNC_WIDTH = Rule("P205", "async-width", "an asynchronous copy is as wide in shared as in global memory")
+READS = Rule("P211", "reads", "a thread reads the words that hold the fragments of its own outputs")
+READ_VECTORS = Rule("P212", "read-vectors", "a shared vector read covers neighbouring, aligned words")
+GUARDS = Rule("P301", "guards", "an axis without guard is a multiple of the block tile by condition")
+ALIGNMENT = Rule("P302", "alignment", "an operand accessed in vectors is aligned by condition")
+LAST_RESORT = Rule("P303", "last-resort", "the last path requires the schedule's assumptions and no more")
+UNIFORM = Rule("P401", "uniform", "every thread of a block takes the same way through the program")
+TILE_RANGE = Rule("P402", "tile-range", "0 <= tile < k_tiles wherever a tile is copied")
+SLOT_RANGE = Rule("P403", "slot-range", "a slot expression names one of the slots that the tile has")
+REGISTERS = Rule("P404", "registers", "staging registers are loaded before they are stored")
 TILE_ORDER = Rule(
-    "G445", "tile-order", "tiles 0, 1, ... k_tiles - 1 are multiplied, each from slots that hold it"
+    "P405", "tile-order", "tiles 0, 1, ... k_tiles - 1 are multiplied, each from slots that hold it"
 )
-AWAITED = Rule("G446", "awaited", "the issuing thread waits for an asynchronous copy before its data is used")
-STORED_ONCE = Rule("G447", "stored-once", "C is stored exactly once, after the last product")
-STEADY = Rule("G448", "steady", "the state of the K loop repeats itself once the pipeline is full")
-HAZARD = Rule("G451", "hazard", "two threads touch the same word, one writing, only with a barrier between")
-LIMITS = Rule("G461", "limits", "the block fits the target")
+AWAITED = Rule("P406", "awaited", "the issuing thread waits for an asynchronous copy before its data is used")
+STORED_ONCE = Rule("P407", "stored-once", "C is stored exactly once, after the last product")
+STEADY = Rule(
+    "P408", "steady", "the K loop is in the same state one turn of the slots later, and looks no further"
+)
+HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
+LIMITS = Rule("P601", "limits", "the block fits the target")
 
 RULES: tuple[Rule, ...] = (
     OUTPUTS,

@@ -1,8 +1,8 @@
 """Runs a program for a given number of K tiles: data flow is checked on the way, the trace handed on.
 
-The program is run once per number of K tiles, from none to two full turns of the slots and two more.  The
-state before an iteration, seen relative to it, repeats after one turn; what the program does in an iteration
-depends on that state and on how many tiles remain, so larger numbers of K tiles do nothing new.
+The program is run once per number of K tiles, from none to two full turns of the slots and two more.  Larger
+numbers do nothing new: the state before an iteration, seen relative to it, is the same one turn later, and an
+iteration depends on that state and on whether more tiles than conditions look ahead remain, at most a turn.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, evaluate, free
+from gemmdsl.index import Expr, Named, Op, Var, constant, evaluate, free
 from gemmdsl.ir import (
     K_TILES,
-    TILE,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
     CopyTile,
     For,
     If,
+    Less,
     LoadTile,
     MultiplyGlobal,
     MultiplyTile,
@@ -28,6 +28,7 @@ from gemmdsl.ir import (
     StoreOutput,
     StoreTile,
     WaitGroups,
+    walk,
 )
 from gemmdsl.printer import headline
 from gemmdsl.spec import StagedName
@@ -109,14 +110,48 @@ def traces(body: tuple[Stmt, ...], slots: Slots) -> tuple[Trace, ...]:
     found = tuple(_Machine(slots, k_tiles).run(body) for k_tiles in range(longest))
     machine = _Machine(slots, longest)
     last = machine.run(body)
-    _prove_steady(machine.states, turn)
+    if any(isinstance(statement, MultiplyTile) for statement in walk(body)):
+        _prove_steady(body, machine.states, turn)
     return (*found, last)
 
 
-def _prove_steady(states: Mapping[int, object], turn: int) -> None:
-    """The state before iteration 1 is back before iteration 1 + turn; a program without K loop has none."""
-    if states and states.get(1) != states.get(1 + turn):
+def _prove_steady(body: tuple[Stmt, ...], states: Mapping[int, object], turn: int) -> None:
+    """The state before iteration 1 of the K loop is back a turn later; no condition looks further."""
+    if 1 + turn not in states or states[1] != states[1 + turn]:
         raise Refuted(STEADY, "the K loop is not back in its state after one turn of the slots", turn=turn)
+    for loop in walk(body):
+        if isinstance(loop, For) and K_TILES.name in free(loop.stop):
+            for statement in walk(loop.body):
+                if isinstance(statement, If) and not 0 <= _ahead(statement.condition, loop.var) <= turn:
+                    raise Refuted(
+                        STEADY,
+                        f"`{headline(statement)}` is not of the form `tile + c < k_tiles`, c at most {turn}",
+                        turn=turn,
+                    )
+
+
+def _ahead(less: Less, tile: Var) -> int:
+    """c of a condition of the form `tile + c < k_tiles`; -1 for any other."""
+    offset = _offset(less.left, tile)
+    return offset if offset is not None and less.right == K_TILES else -1
+
+
+def _offset(expr: Expr, var: Var) -> int | None:
+    """c of an expression that is `var + c`; None for any other."""
+    match expr:
+        case Var():
+            return 0 if expr == var else None
+        case Op(kind="+" | "-"):
+            left, right = constant(expr.left), constant(expr.right)
+            if right is not None:
+                base = _offset(expr.left, var)
+                return None if base is None else base + (right if expr.kind == "+" else -right)
+            if left is not None and expr.kind == "+":
+                base = _offset(expr.right, var)
+                return None if base is None else base + left
+            return None
+        case _:
+            return None
 
 
 class _Machine:
@@ -157,7 +192,7 @@ class _Machine:
                     name = statement.var.name
                     for value in range(self._value(statement.start), self._value(statement.stop)):
                         self._env[name] = value
-                        if statement.stop == K_TILES and statement.var.name == TILE.name:
+                        if K_TILES.name in free(statement.stop):
                             self.states[value] = self._state(value)
                         self._block(statement.body)
                     self._env.pop(name, None)

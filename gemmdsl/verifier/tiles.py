@@ -115,7 +115,17 @@ def copiers(copy: CopyMap, fragment: int, depth: int) -> Array:
             **witness(first(outside)[0]),
             width=width,
         )
+    askew = start % width != 0
+    if askew.any():
+        raise Refuted(
+            COPY_VECTORS,
+            f"a {width}-float load of {name} does not start at a multiple of {width}",
+            **witness(first(askew)[0]),
+            width=width,
+        )
     elements = strided[:, None] * extent + start[:, None] + np.arange(width)
+    # Vectors from multiples of the width on that cover a row once divide it, so that a tile's origin in
+    # global memory, a multiple of the row, is one of the width too.
     broken = missing_or_repeated(elements, strided_extent * extent)
     if broken is not None:
         row, column = divmod(broken, extent)
@@ -135,16 +145,6 @@ def copiers(copy: CopyMap, fragment: int, depth: int) -> Array:
             copy=int(rounds[one]),
             other_thread=int(who[other]),
             other_copy=int(rounds[other]),
-        )
-    askew = start % width != 0
-    if askew.any() or extent % width:
-        at = first(askew)[0]
-        raise Refuted(
-            COPY_VECTORS,
-            f"a {width}-float load of {name} does not start at a multiple of {width}",
-            **witness(at),
-            width=width,
-            row_extent=extent,
         )
     by_element = np.empty(strided_extent * extent, dtype=np.int64)
     by_element[elements] = who[:, None]
