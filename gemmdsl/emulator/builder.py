@@ -1,0 +1,160 @@
+"""Makes a shared library of emitted CUDA text: the text unchanged, the emulator, and a call per entry point.
+
+    kernel.cu   the text
+    host.cpp    includes it; defines the unsized shared array; exports run_<entry> for every entry point
+    emulator.o  fibers, barriers, copies; the same for every kernel
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan
+from gemmdsl.diagnostics import GemmError
+from gemmdsl.emulator import cache, compiler, errors
+from gemmdsl.emulator.compiler import Compiler
+from gemmdsl.target import KIB
+
+_HERE = Path(__file__).parent
+_INCLUDE = _HERE / "include"
+_SOURCES = _HERE / "src"
+
+# More than any target has, so that a launch beyond a target's limit is refused and not cut short.
+_DYNAMIC_SHARED_BYTES = 256 * KIB
+_UNSIZED_SHARED = re.compile(r"\bextern\b[^;{}]*\b__shared__\b[^;{}]*?\b(\w+)\s*\[\s*\]\s*;")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+Loaded = TypeVar("Loaded")
+
+
+def call_name(entry: EntryPoint) -> str:
+    """C name of the function that runs one entry point on a grid of the caller's choice."""
+    return f"gemm_emu_run_{entry.name}"
+
+
+def build(source: CudaSource, load: Callable[[Path], Loaded], *, cached: bool = True) -> Loaded:
+    """`load` a shared library made of `source`, compiled now or found in the cache.
+
+    Without a cache the library is gone from the disk when this returns, so `load` has to open it.
+    `load` raises OSError for a damaged file, which is then made again.  ToolError when there is no
+    compiler, it does not accept the text, or there is no room.
+    """
+    tool = compiler.find()
+    unit = host_unit(source.plan, source.text)
+    name = f"{_key(tool, source.text, unit)}.so"
+
+    def make(work: Path) -> Path:
+        return _compile(tool, source, unit, work)
+
+    if cached and (found := cache.find(name)):
+        try:
+            return load(found)
+        except OSError:
+            cache.forget(found)
+    if cached and (made := cache.put(name, make)):
+        # Another process that cleans the cache may have been faster.
+        try:
+            return load(made)
+        except OSError as problem:
+            if made.exists():
+                raise errors.cannot_load(str(made), str(problem)) from problem
+    with cache.work_folder() as work:
+        made = make(work)
+        try:
+            return load(made)
+        except OSError as problem:
+            raise errors.cannot_load(str(made), str(problem)) from problem
+
+
+def host_unit(plan: LaunchPlan, text: str) -> str:
+    """The C++ file around the emitted text."""
+    parameters = [f"{parameter.ctype} {parameter.name}" for parameter in plan.parameters]
+    arguments = [parameter.name for parameter in plan.parameters]
+    lines = ['#include "kernel.cu"', "#include <cuda_runtime.h>"]
+    lines.append('extern "C" int64_t gemm_emu_dynamic_shared_bytes __attribute__((visibility("hidden")));')
+    arrays = sorted(set(_UNSIZED_SHARED.findall(_COMMENT.sub(" ", text))))
+    lines.append(f"int64_t gemm_emu_dynamic_shared_bytes = {_DYNAMIC_SHARED_BYTES if arrays else 0};")
+    if arrays:
+        lines.append(
+            'extern "C" __attribute__((visibility("hidden"), aligned(1024)))'
+            f" thread_local char gemm_emu_dynamic_shared[{_DYNAMIC_SHARED_BYTES}] = {{}};"
+        )
+    # All unsized arrays of a kernel start at the same place.
+    lines += [
+        f'__asm__(".globl {array}\\n.hidden {array}\\n.set {array}, gemm_emu_dynamic_shared");'
+        for array in arrays
+    ]
+    for entry in plan.entries:
+        lines += [
+            f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
+            f" {', '.join(parameters)}) {{",
+            f"    return gemm_emu::launch_kernel({entry.name}, {{blocks, 1, 1}}, {{threads, 1, 1}}, shared,"
+            f" {', '.join(arguments)});",
+            "}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path) -> Path:
+    """Compile in `work`, where the library then lies."""
+    try:
+        (work / "kernel.cu").write_text(source.text, encoding="utf-8")
+        (work / "host.cpp").write_text(unit, encoding="utf-8")
+    except OSError as problem:
+        raise errors.no_room(str(work), problem.strerror or str(problem)) from problem
+    library = work / "kernel.so"
+    subject = f"{source.plan.launcher} for the CPU"
+
+    def link(emulator: Path) -> None:
+        tool.run(
+            ["-I", str(_INCLUDE), "-shared", "-Wl,-Bsymbolic", "-pthread", "-o", library.name,
+             "host.cpp", str(emulator)],
+            work,
+            subject,
+        )
+
+    emulator = _emulator_object(tool, work)
+    try:
+        link(emulator)
+    except GemmError as problem:
+        if emulator.name not in str(problem):
+            raise
+        cache.forget(emulator)
+        link(_emulator_object(tool, work))
+    return library
+
+
+def _emulator_object(tool: Compiler, work: Path) -> Path:
+    """The compiled emulator, from the cache where there is one, else made in `work`."""
+    name = f"{_key(tool)}.o"
+
+    def make(folder: Path) -> Path:
+        made = folder / "emulator.o"
+        tool.run(
+            ["-fvisibility=hidden", "-I", str(_INCLUDE), "-pthread", "-c", "-o", made.name,
+             str(_SOURCES / "emulator.cpp")],
+            folder,
+            "the emulator",
+        )
+        return made
+
+    return cache.find(name) or cache.put(name, make) or make(work)
+
+
+def _key(tool: Compiler, *texts: str) -> str:
+    parts = (_own_sources(), compiler.recipe(), tool.identity(), compiler.processor(), *texts)
+    digest = sha256()
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()[:40]
+
+
+@lru_cache(maxsize=1)
+def _own_sources() -> str:
+    files = sorted([*_INCLUDE.iterdir(), *_SOURCES.iterdir()])
+    return "\n".join(f"{file.name}\n{file.read_text(encoding='utf-8')}" for file in files)

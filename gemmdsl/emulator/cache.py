@@ -1,0 +1,114 @@
+"""The folder of compiled kernels: named by what they were made of, put in place in one step.
+
+Several processes may fill it at once: each compiles in a folder of its own and renames the result, so a
+name never stands for part of a file.  Where the folder cannot be written, everything works uncached.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gemmdsl.emulator import errors
+
+_VARIABLE = "GEMMDSL_CACHE"
+_WORK_PREFIX = "making-"
+_MAX_FILES = 1024
+_ABANDONED_SECONDS = 24 * 3600
+
+
+def folder() -> Path | None:
+    """The cache, made if need be; None when it cannot be written."""
+    path = _location()
+    if path is None:
+        return None
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return path if os.access(path, os.W_OK | os.X_OK) else None
+
+
+def find(name: str) -> Path | None:
+    """The cached file, marked as used; None when it is not there.  A read-only cache is read."""
+    location = _location()
+    if location is None:
+        return None
+    path = location / name
+    if not path.is_file():
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return path
+
+
+def put(name: str, make: Callable[[Path], Path]) -> Path | None:
+    """Let `make` produce a file in a new folder and give it its name in the cache.
+
+    None when there is no cache to write; errors of `make` pass through, and leave nothing behind.
+    """
+    home = folder()
+    if home is None:
+        return None
+    with work_folder(home) as work:
+        made = make(work)
+        path = home / name
+        try:
+            os.replace(made, path)
+        except OSError as problem:
+            raise errors.no_room(str(home), problem.strerror or str(problem)) from problem
+    _prune(home)
+    return path
+
+
+@contextmanager
+def work_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder, removed at the end; ToolError when none can be made."""
+    try:
+        work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX, dir=parent))
+    except OSError as problem:
+        where = str(parent) if parent else "the folder for temporary files"
+        raise errors.no_room(where, problem.strerror or str(problem)) from problem
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def forget(path: Path) -> None:
+    """Remove a file that turned out to be damaged."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _location() -> Path | None:
+    if named := os.environ.get(_VARIABLE):
+        return Path(named).absolute() / "emulator"
+    if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):
+        return Path(base) / "gemmdsl" / "emulator"
+    try:
+        return Path.home() / ".cache" / "gemmdsl" / "emulator"
+    except RuntimeError:
+        return None
+
+
+def _prune(home: Path) -> None:
+    """Keep the most recently used files, and no work folder that a killed process left."""
+    now = time.time()
+    files: list[tuple[float, str]] = []
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                age = now - entry.stat().st_mtime
+                if not entry.name.startswith(_WORK_PREFIX):
+                    files.append((age, entry.path))
+                elif age > _ABANDONED_SECONDS:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+    if len(files) > _MAX_FILES:
+        for _, path in sorted(files)[_MAX_FILES // 2 :]:
+            forget(Path(path))

@@ -1,0 +1,128 @@
+"""Finds the machine's C++ compiler and runs it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gemmdsl.emulator import errors
+
+_NAMES = ("c++", "g++", "clang++")
+_TIMEOUT_SECONDS = 300.0
+
+# Only an explicit fmaf may be fused, so that the bits are a GPU's; nothing here may relax that.
+_FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-U_FORTIFY_SOURCE",
+    "-w",
+)
+# Without the first a library with templates can never be unloaded; without the second every use of an unsized
+# shared array asks whether it has to be initialised; the third has a large frame meet the page below a stack.
+_GCC_FLAGS = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fstack-clash-protection")
+_NATIVE_FLAGS = {"x86_64": "-march=native", "AMD64": "-march=native", "aarch64": "-mcpu=native"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler: the words that call it."""
+
+    command: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return shlex.join(self.command)
+
+    def identity(self) -> str:
+        """Changes when the compiler is exchanged or updated; no process is started for it."""
+        parts = [self.name]
+        for word in self.command:
+            if path := shutil.which(word):
+                status = os.stat(path)
+                parts.append(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}")
+        return "\n".join(parts)
+
+    def run(self, arguments: Sequence[str], folder: Path, subject: str) -> None:
+        """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled."""
+        try:
+            done = subprocess.run(
+                [*self.command, *_flags(self.command), *arguments],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as stopped:
+            raise errors.timed_out(self.name, subject, _TIMEOUT_SECONDS) from stopped
+        except OSError as problem:
+            raise errors.cannot_start(self.name, problem.strerror or str(problem)) from problem
+        if done.returncode != 0:
+            messages = done.stderr.strip()
+            if "No space left on device" in messages:
+                raise errors.no_room(str(folder), "no space left on device")
+            raise errors.refused(self.name, subject, messages)
+
+
+def find() -> Compiler:
+    """$CXX when it is set, else the first of c++, g++, clang++; ToolError when there is none."""
+    if named := os.environ.get("CXX", "").strip():
+        try:
+            words = tuple(shlex.split(named))
+        except ValueError:
+            words = (named,)
+        if shutil.which(words[0]) is None:
+            raise errors.no_compiler(f"CXX={named}")
+        return Compiler(words)
+    for name in _NAMES:
+        if shutil.which(name) is not None:
+            return Compiler((name,))
+    raise errors.no_compiler(f"{', '.join(_NAMES)} in PATH")
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """What `-march=native` depends on: a library made for one processor may not run on another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    told = {line for line in lines if line.startswith(("flags", "Features", "model name", "CPU part"))}
+    return "\n".join([platform.machine(), *sorted(told)])
+
+
+def recipe() -> str:
+    """Everything about the flags that changes what is compiled."""
+    return repr((_FLAGS, _GCC_FLAGS, _NATIVE_FLAGS))
+
+
+@lru_cache(maxsize=8)
+def _flags(command: tuple[str, ...]) -> tuple[str, ...]:
+    native = _NATIVE_FLAGS.get(platform.machine())
+    flags = (*_FLAGS, native) if native else _FLAGS
+    return flags if _is_clang(command) else (*flags, *_GCC_FLAGS)
+
+
+def _is_clang(command: tuple[str, ...]) -> bool:
+    """False also when the compiler does not start: its run will say why."""
+    try:
+        told = subprocess.run([*command, "--version"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, errors="replace", timeout=_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "clang" in told.stdout

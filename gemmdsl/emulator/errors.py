@@ -1,0 +1,39 @@
+"""What can go wrong before an emulated kernel runs; codes `G911` to `G916`."""
+
+from __future__ import annotations
+
+from gemmdsl.toolchain.errors import ToolError
+
+_INSTALL = "install g++ (9 or later) or clang++ (10 or later), or name a C++ compiler in CXX"
+
+
+def no_compiler(searched: str) -> ToolError:
+    """No C++ compiler on this machine."""
+    return ToolError("G911", "running on the CPU needs a C++ compiler and none was found",
+                     searched=searched, help=_INSTALL)
+
+
+def cannot_start(command: str, reason: str) -> ToolError:
+    """The system refuses to run the compiler."""
+    return ToolError("G912", f"cannot run the C++ compiler {command}: {reason}", help=_INSTALL)
+
+
+def refused(command: str, subject: str, messages: str) -> ToolError:
+    """The compiler did not accept the text; `messages` is what it wrote."""
+    return ToolError("G913", f"{command} did not compile {subject}", it_said=messages or "nothing")
+
+
+def timed_out(command: str, subject: str, seconds: float) -> ToolError:
+    """The compiler was stopped."""
+    return ToolError("G914", f"{command} was stopped: {subject} was not compiled after {seconds:g} seconds")
+
+
+def no_room(folder: str, reason: str) -> ToolError:
+    """There is no place for the compiler's files, or no space left in it."""
+    return ToolError("G915", f"no room for a compiled kernel in {folder}: {reason}",
+                     help="set TMPDIR, or GEMMDSL_CACHE for the folder of compiled kernels")
+
+
+def cannot_load(path: str, reason: str) -> ToolError:
+    """The system refuses the compiled library."""
+    return ToolError("G916", f"cannot load the compiled kernel {path}: {reason}")

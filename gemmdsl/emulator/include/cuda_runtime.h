@@ -1,0 +1,167 @@
+// The part of the CUDA runtime and of CUDA C++ that emitted kernels and their launchers use, for a CPU.
+
+#pragma once
+
+#include "gemm_emulator.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+// In a function this also means static; an unsized `extern` array is defined beside the kernel by the builder.
+#define __shared__ thread_local
+
+#define warpSize 32
+
+#define __syncthreads() ::gemm_emu::barrier(__LINE__)
+#define __syncwarp(...) (::gemm_emu::SyncWarp{__LINE__}(__VA_ARGS__))
+#define __shfl_sync(...) ::gemm_emu::shuffle(__LINE__, __VA_ARGS__)
+#define __shfl_xor_sync(...) ::gemm_emu::shuffle_xor(__LINE__, __VA_ARGS__)
+#define __shfl_up_sync(...) ::gemm_emu::shuffle_up(__LINE__, __VA_ARGS__)
+#define __shfl_down_sync(...) ::gemm_emu::shuffle_down(__LINE__, __VA_ARGS__)
+#define __ballot_sync(mask, predicate) ::gemm_emu::ballot(mask, predicate, __LINE__)
+#define __any_sync(mask, predicate) (::gemm_emu::ballot(mask, predicate, __LINE__) != 0)
+#define __all_sync(mask, predicate) (::gemm_emu::ballot(mask, !(predicate), __LINE__) == 0)
+
+using uint3 = gemm_emu::Index3;
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+#define GEMM_EMU_VECTOR_TYPES(T, NAME)                                                  \
+    struct alignas(2 * sizeof(T)) NAME##2 { T x, y; };                                  \
+    struct NAME##3 { T x, y, z; };                                                      \
+    struct alignas(4 * sizeof(T)) NAME##4 { T x, y, z, w; };                            \
+    inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                          \
+    inline NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }                  \
+    inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+GEMM_EMU_VECTOR_TYPES(float, float)
+GEMM_EMU_VECTOR_TYPES(int, int)
+#undef GEMM_EMU_VECTOR_TYPES
+
+// Builtins, so that one multiply-add is one instruction where the machine has it.
+extern "C" float fmaf(float, float, float) noexcept;
+inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+
+template <typename T>
+inline T __ldg(const T* address) { return *address; }
+template <typename T>
+inline T __ldcs(const T* address) { return *address; }
+template <typename T>
+inline void __stcs(T* address, T value) { *address = value; }
+
+inline constexpr int min(int a, int b) { return a < b ? a : b; }
+inline constexpr int max(int a, int b) { return a < b ? b : a; }
+inline constexpr unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+inline constexpr unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
+inline constexpr long long min(long long a, long long b) { return a < b ? a : b; }
+inline constexpr long long max(long long a, long long b) { return a < b ? b : a; }
+
+inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret_cast<size_t>(address); }
+
+namespace gemm_emu {
+
+inline int lane() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % warpSize;
+}
+
+// A call through it may leave the mask out.
+struct SyncWarp {
+    int line;
+    void operator()(unsigned mask = 0xffffffffu) const { exchange(mask, 0, lane(), line); }
+};
+
+template <typename T>
+inline T exchange_value(int line, unsigned mask, T value, int source) {
+    static_assert(sizeof(T) <= sizeof(uint64_t), "shuffles move at most eight bytes");
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof(T));
+    bits = exchange(mask, bits, source, line);
+    __builtin_memcpy(&value, &bits, sizeof(T));
+    return value;
+}
+
+template <typename T>
+inline T shuffle(int line, unsigned mask, T value, int source, int width = warpSize) {
+    const int first = lane() & ~(width - 1);
+    return exchange_value(line, mask, value, first + (source & (width - 1)));
+}
+
+template <typename T>
+inline T shuffle_xor(int line, unsigned mask, T value, int lanes, int width = warpSize) {
+    const int source = lane() ^ lanes;
+    return exchange_value(line, mask, value, source < (lane() & ~(width - 1)) + width ? source : lane());
+}
+
+template <typename T>
+inline T shuffle_up(int line, unsigned mask, T value, unsigned delta, int width = warpSize) {
+    const int source = lane() - static_cast<int>(delta);
+    return exchange_value(line, mask, value, source >= (lane() & ~(width - 1)) ? source : lane());
+}
+
+template <typename T>
+inline T shuffle_down(int line, unsigned mask, T value, unsigned delta, int width = warpSize) {
+    const int source = lane() + static_cast<int>(delta);
+    return exchange_value(line, mask, value, source < (lane() & ~(width - 1)) + width ? source : lane());
+}
+
+}  // namespace gemm_emu
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorLaunchFailure = 719,
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+typedef struct CUstream_st* cudaStream_t;
+
+struct cudaLaunchAttribute;
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim;
+    dim3 blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute* attrs;
+    unsigned numAttrs;
+};
+
+template <typename... Parameters, typename... Arguments>
+inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                                      Arguments&&... arguments) {
+    const dim3 grid = config->gridDim;
+    const dim3 block = config->blockDim;
+    return static_cast<cudaError_t>(gemm_emu::launch_kernel<Parameters...>(
+        kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, config->dynamicSmemBytes,
+        static_cast<Parameters>(arguments)...));
+}
+
+template <typename Kernel>
+inline cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {
+    return static_cast<cudaError_t>(
+        gemm_emu::allow_dynamic_shared(reinterpret_cast<const void*>(kernel), value));
+}
+
+// Launches run to their end and return their own status, so nothing is left to be reported later.
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+
+inline const char* cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess: return "no error";
+        case cudaErrorInvalidValue: return "invalid argument";
+        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+        case cudaErrorLaunchFailure: return "unspecified launch failure";
+    }
+    return "unrecognized error code";
+}

@@ -1,0 +1,90 @@
+// What emitted CUDA text needs to run on a CPU: who the current thread is, and where it can wait.
+//
+// One fiber runs per CUDA thread, and one block at a time per operating-system thread.  Every variable that
+// CUDA keeps per block (`__shared__`) is therefore thread-local here.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if !defined(__GNUC__) || (!defined(__clang__) && __GNUC__ < 9) || (defined(__clang__) && __clang_major__ < 10)
+#error "the emulator needs GCC 9, Clang 10 or later"
+#endif
+
+namespace gemm_emu {
+
+struct Index3 {
+    unsigned x, y, z;
+};
+
+enum Order { FORWARD = 0, REVERSED = 1, SEEDED = 2 };
+
+// How launches of the calling operating-system thread run; mirrored by gemmdsl/emulator/library.py.
+struct Options {
+    int32_t order;         // of the threads of a block and of the blocks of a grid
+    int32_t early_copies;  // asynchronous copies land when issued instead of when waited for
+    int32_t workers;       // operating-system threads; 0 lets the emulator choose
+    int32_t reserved;
+    uint64_t seed;           // of Order::SEEDED
+    int64_t shared_limit;    // bytes of shared memory a block may have; 0 is no limit
+    int64_t static_shared;   // bytes of it that the kernel declares with a fixed size
+    int64_t optin_limit;     // dynamic bytes allowed without cudaFuncSetAttribute; 0 is no limit
+};
+
+struct Worker;
+
+// Everything the emulator itself keeps per operating-system thread, in one place so that poisoning the
+// shared variables, which lie in the same thread-local segment, can step over it.
+struct Local {
+    Worker* worker;
+    const void* kernel;
+    Options options;
+    char message[2048];
+};
+
+extern __thread Local local __attribute__((visibility("hidden")));
+
+void barrier(int line);
+
+// Lanes named in `mask` meet; each contributes `value` and gets the value of lane `source`.
+uint64_t exchange(uint32_t mask, uint64_t value, int source, int line);
+// Lanes named in `mask` meet; each gets the mask of lanes whose `predicate` holds.
+uint32_t ballot(uint32_t mask, bool predicate, int line);
+
+void copy_async(void* shared, const void* global, size_t size, size_t zero_fill, int line);
+void copy_commit();
+void copy_wait(size_t pending_groups);
+
+struct Launch {
+    const void* kernel;
+    Index3 grid;
+    Index3 block;
+    size_t dynamic_shared;
+    void (*invoke)(const void* closure);
+    const void* closure;
+};
+
+// Runs a whole grid; returns a cudaError value and leaves a message in `local` when it is not zero.
+int launch(const Launch& launch);
+int allow_dynamic_shared(const void* kernel, int64_t bytes);
+
+template <typename... Parameters>
+int launch_kernel(void (*kernel)(Parameters...), Index3 grid, Index3 block, size_t dynamic_shared,
+                  Parameters... arguments) {
+    auto call = [=] { kernel(arguments...); };
+    using Call = decltype(call);
+    return launch({reinterpret_cast<const void*>(kernel), grid, block, dynamic_shared,
+                   [](const void* closure) { (*static_cast<const Call*>(closure))(); }, &call});
+}
+
+}  // namespace gemm_emu
+
+// Of the running fiber; the emulator keeps them up to date.  Not macros: launch configurations have members
+// of the same names.
+#define GEMM_EMU_THREAD_VARIABLE extern __thread gemm_emu::Index3 __attribute__((visibility("hidden")))
+GEMM_EMU_THREAD_VARIABLE threadIdx;
+GEMM_EMU_THREAD_VARIABLE blockIdx;
+GEMM_EMU_THREAD_VARIABLE blockDim;
+GEMM_EMU_THREAD_VARIABLE gridDim;
+#undef GEMM_EMU_THREAD_VARIABLE

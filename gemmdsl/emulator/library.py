@@ -1,0 +1,162 @@
+"""A compiled kernel in this process, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from _ctypes import dlclose
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from gemmdsl.cuda_source import CudaSource, EntryPoint
+from gemmdsl.emulator.builder import build, call_name
+from gemmdsl.target import STATIC_SHARED_LIMIT, TARGETS
+
+ThreadOrder = Literal["forward", "reversed", "seeded"]
+Landing = Literal["late", "early"]
+_ORDERS: tuple[ThreadOrder, ...] = ("forward", "reversed", "seeded")
+_CTYPES: dict[str, type[ctypes.c_int] | type[ctypes.c_float] | type[ctypes.c_void_p]] = {
+    "int": ctypes.c_int,
+    "float": ctypes.c_float,
+}
+# Each open library may keep a thousand mappings for fiber stacks; a process has some 65,000.
+_MAX_OPEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a grid is run.
+
+    `order` is that of the threads between two barriers and of the blocks; `seed` is that of `seeded`.
+    `landing` says when an asynchronous copy is done: as late as the program allows, or when issued.
+    `workers` is the number of blocks that run at once; 0 is as many as there are processors, at most 8.
+    """
+
+    order: ThreadOrder = "forward"
+    seed: int = 0
+    landing: Landing = "late"
+    workers: int = 0
+
+
+class _Options(ctypes.Structure):
+    """Mirrors gemm_emu::Options."""
+
+    _fields_ = (
+        ("order", ctypes.c_int32),
+        ("early_copies", ctypes.c_int32),
+        ("workers", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("seed", ctypes.c_uint64),
+        ("shared_limit", ctypes.c_int64),
+        ("static_shared", ctypes.c_int64),
+        ("optin_limit", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a launcher returned, the entry point it chose (None: it launched nothing), and why it failed."""
+
+    status: int
+    entry: EntryPoint | None
+    message: str
+
+
+class Library:
+    """An open shared library; closed when nobody refers to it any more."""
+
+    def __init__(self, source: CudaSource, path: Path) -> None:
+        """OSError when the file is no library."""
+        self._source = source
+        self._library = library = ctypes.CDLL(str(path))
+        weakref.finalize(self, dlclose, library._handle)
+        try:
+            library.gemm_emu_message.restype = ctypes.c_char_p
+            library.gemm_emu_kernel.restype = ctypes.c_void_p
+            self._entries = {self._address(entry.name): entry for entry in source.plan.entries}
+        except AttributeError as missing:
+            raise OSError(f"{path} is not a compiled kernel: {missing}") from missing
+
+    def launch(self, arguments: Mapping[str, float], options: RunOptions) -> Outcome:
+        """Call the launcher; `arguments` are its parameters by name, addresses as integers."""
+        self._configure(options)
+        status = self._library[self._source.plan.launcher](*self._values(arguments), ctypes.c_void_p(None))
+        return self._outcome(status)
+
+    def run_entry(self, entry: EntryPoint, blocks: int, arguments: Mapping[str, float],
+                  options: RunOptions) -> Outcome:
+        """Run one entry point on `blocks` blocks, whether or not its conditions hold.
+
+        The status is a cudaError value.
+        """
+        self._configure(options)
+        plan = self._source.plan
+        status = self._library[call_name(entry)](
+            ctypes.c_uint(blocks),
+            ctypes.c_uint(plan.threads),
+            ctypes.c_size_t(plan.dynamic_shared_bytes),
+            *self._values(arguments),
+        )
+        return self._outcome(status)
+
+    def _configure(self, options: RunOptions) -> None:
+        plan = self._source.plan
+        self._library.gemm_emu_configure(
+            ctypes.byref(
+                _Options(
+                    order=_ORDERS.index(options.order),
+                    early_copies=options.landing == "early",
+                    workers=options.workers,
+                    seed=options.seed % 2**64,
+                    shared_limit=TARGETS[self._source.target].shared_per_block,
+                    static_shared=plan.static_shared_bytes,
+                    optin_limit=STATIC_SHARED_LIMIT,
+                )
+            )
+        )
+
+    def _values(
+        self, arguments: Mapping[str, float]
+    ) -> list[ctypes.c_int | ctypes.c_float | ctypes.c_void_p]:
+        values = []
+        for parameter in self._source.plan.parameters:
+            ctype = _CTYPES.get(parameter.ctype, ctypes.c_void_p)
+            values.append(ctype(arguments[parameter.name]))  # type: ignore[arg-type]
+        return values
+
+    def _outcome(self, status: int) -> Outcome:
+        kernel = self._library.gemm_emu_kernel()
+        message = self._library.gemm_emu_message()
+        return Outcome(status, self._entries.get(kernel or 0), message.decode(errors="replace"))
+
+    def _address(self, symbol: str) -> int:
+        address = ctypes.cast(self._library[symbol], ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+
+_open: OrderedDict[tuple[str, ...], Library] = OrderedDict()
+_lock = Lock()
+
+
+def load(source: CudaSource, *, cached: bool = True) -> Library:
+    """The compiled kernel, kept open for the next call.
+
+    Without `cached` nothing is written to the folder of compiled kernels, for kernels that are run once.
+    Errors as those of `gemmdsl.emulator.builder.build`.
+    """
+    key = (source.text, source.target, repr(source.plan))
+    with _lock:
+        if library := _open.get(key):
+            _open.move_to_end(key)
+            return library
+    library = build(source, lambda path: Library(source, path), cached=cached)
+    with _lock:
+        _open[key] = library
+        while len(_open) > _MAX_OPEN:
+            _open.popitem(last=False)
+    return library

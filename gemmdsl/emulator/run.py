@@ -1,0 +1,169 @@
+"""Runs a compiled kernel on numpy arrays, or on operands that are already in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gemmdsl.cuda_source import CudaSource, EntryPoint, Status
+from gemmdsl.emulator.library import Landing, RunOptions, ThreadOrder, load
+from gemmdsl.launch_errors import from_status, unusable
+from gemmdsl.reference import Floats, StoredMatrix
+from gemmdsl.spec import OperandName
+
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch that succeeded: the entry point that ran, None if none had to, and the wall time it took."""
+
+    entry: EntryPoint | None
+    seconds: float
+
+
+def run(
+    source: CudaSource,
+    a: ArrayLike,
+    b: ArrayLike,
+    c: ArrayLike | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    *,
+    lda: int | None = None,
+    ldb: int | None = None,
+    ldc: int | None = None,
+    entry: str | None = None,
+    order: ThreadOrder = "forward",
+    seed: int = 0,
+    async_landing: Landing = "late",
+) -> Floats:
+    """alpha * a @ b + beta * c as the kernel computes it; shapes (M, K), (K, N) and (M, N), any strides.
+
+    Operands are copied into the problem's layout with the given leading dimensions, 256-byte aligned.
+    Without `c`, C starts as NaN, and beta has to be 0.  `entry` is the path or name of an entry point to run
+    in place of the one that the launcher picks.  LaunchError for wrong arguments and a failed launch,
+    ToolError when the kernel cannot be compiled.
+    """
+    left, right = _matrix("a", a), _matrix("b", b)
+    (m, k), (k_of_b, n) = left.shape, right.shape
+    if k != k_of_b:
+        raise unusable("b", f"a is {m} x {k} and b is {k_of_b} x {n}: the inner sizes differ")
+    output = None if c is None else _matrix("c", c)
+    if output is not None and output.shape != (m, n):
+        raise unusable("c", f"c is {output.shape[0]} x {output.shape[1]}, and the product is {m} x {n}")
+    if output is None and beta != 0:
+        raise unusable("c", f"beta = {beta:g} needs c")
+    problem = source.problem
+    try:
+        stored = {
+            "A": StoredMatrix(problem.a, m, k, ld=_ld("lda", lda)),
+            "B": StoredMatrix(problem.b, k, n, ld=_ld("ldb", ldb)),
+            "C": StoredMatrix(problem.c, m, n, ld=_ld("ldc", ldc)),
+        }
+    except (MemoryError, ValueError) as too_large:
+        raise unusable("", f"no memory for operands of {m} x {n} x {k}: {too_large}") from too_large
+    arguments: dict[str, int] = {"M": m, "N": n, "K": k}
+    for name, matrix in stored.items():
+        arguments[name] = matrix.address
+        arguments[matrix.operand.ld] = matrix.ld
+    if not _leading_dimensions_hold(source, arguments):
+        raise from_status(Status.LEADING_DIMENSION, source, arguments)
+    stored["A"].fill(left)
+    stored["B"].fill(right)
+    if output is not None:
+        stored["C"].fill(output)
+    options = RunOptions(order, seed, async_landing)
+    launch(source, arguments, alpha, beta, entry=entry, options=options)
+    return np.ascontiguousarray(stored["C"].matrix)
+
+
+def launch(
+    source: CudaSource,
+    arguments: Mapping[str, int],
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    *,
+    entry: str | None = None,
+    options: RunOptions | None = None,
+    cached: bool = True,
+) -> Launch:
+    """Call the launcher, or with `entry` one entry point, on operands in memory.
+
+    `arguments` holds M, N, K, lda, ldb, ldc and the addresses A, B, C.  Errors as those of `run`.
+    """
+    problem = source.problem
+    if not problem.alpha and alpha != 1:
+        raise unusable("alpha", f"alpha = {alpha:g}, and problem {problem.name} has no alpha")
+    if not problem.beta and beta != 0:
+        raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
+    for name, value in arguments.items():
+        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
+            raise unusable(name, f"{name} = {value} is no 32-bit integer")
+    forced = None if entry is None else _forced(source, entry, arguments)
+    library = load(source, cached=cached)
+    values: dict[str, float] = {**arguments, "alpha": alpha, "beta": beta}
+    options = options or RunOptions()
+    started = time.perf_counter()
+    if forced is None:
+        outcome = library.launch(values, options)
+    else:
+        blocks = source.plan.grid(arguments["M"], arguments["N"])[0]
+        if blocks == 0:
+            return Launch(None, 0.0)
+        outcome = library.run_entry(forced, blocks, values, options)
+    seconds = time.perf_counter() - started
+    if outcome.status != 0:
+        status = int(Status.LAUNCH_FAILED) if forced else outcome.status
+        raise from_status(status, source, arguments, outcome.message)
+    return Launch(outcome.entry, seconds)
+
+
+def _forced(source: CudaSource, entry: str, arguments: Mapping[str, int]) -> EntryPoint:
+    """The entry point called `entry`; LaunchError when there is none or it is not made for the arguments."""
+    known = {candidate.path: candidate for candidate in source.plan.entries}
+    found = known.get(entry) or {candidate.name: candidate for candidate in known.values()}.get(entry)
+    if found is None:
+        paths = ", ".join(known)
+        raise unusable("entry", f"{source.plan.launcher} has no entry point {entry}; it has {paths}")
+    for condition in found.requires:
+        if not condition.holds(arguments):
+            raise unusable("entry", f"entry point {found.name} needs {condition}")
+    for name in ("M", "N", "K"):
+        if arguments[name] < 0:
+            raise from_status(Status.NEGATIVE_SIZE, source, arguments)
+    if not _leading_dimensions_hold(source, arguments):
+        raise from_status(Status.LEADING_DIMENSION, source, arguments)
+    return found
+
+
+def _leading_dimensions_hold(source: CudaSource, arguments: Mapping[str, int]) -> bool:
+    names: tuple[OperandName, ...] = ("A", "B", "C")
+    operands = [source.problem.operand(name) for name in names]
+    return all(arguments[operand.ld] >= max(1, arguments[operand.contiguous]) for operand in operands)
+
+
+def _matrix(name: str, value: ArrayLike) -> NDArray[np.floating]:
+    """A two-dimensional array of numbers that FP32 can hold as they are, or rounded from float64."""
+    try:
+        array = np.asarray(value)
+    except ValueError as problem:
+        raise unusable(name, f"{name} is no matrix: {problem}") from problem
+    if array.ndim != 2:
+        raise unusable(name, f"{name} has {array.ndim} axes, and a matrix has 2")
+    if array.dtype.kind not in "fiub":
+        raise unusable(name, f"{name} has dtype {array.dtype}, and numbers are needed")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def _ld(name: str, value: int | None) -> int | None:
+    if value is not None and not 0 <= value <= _INT_MAX:
+        # The buffer is made from it: a launcher never sees this one.
+        raise unusable(name, f"{name} = {value} is no leading dimension")
+    return value
+

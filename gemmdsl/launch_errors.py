@@ -1,0 +1,133 @@
+"""What the C launcher's statuses mean to a Python caller; codes `G920` to `G927`, shared by all runtimes.
+
+`G920` is an array that cannot be an operand; `G920 + status` is a status of `gemmdsl.cuda_source.Status`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gemmdsl.cuda_source import Aligned, CudaSource, Multiple, Status
+from gemmdsl.diagnostics import Diagnostic, GemmError, Note
+from gemmdsl.spec import Operand, OperandName, Problem
+
+_FIRST_CODE = 920
+_FLOAT_BYTES = 4
+_OPERANDS: tuple[OperandName, ...] = ("A", "B", "C")
+
+
+class LaunchError(GemmError):
+    """A kernel was not launched, or did not come to its end.
+
+    `status` is the launcher's, None when it was not called; `argument` names the argument at fault, "" when
+    none is.
+    """
+
+    def __init__(self, status: Status | None, argument: str, message: str, *notes: Note) -> None:
+        self.status = status
+        self.argument = argument
+        code = f"G{_FIRST_CODE + (status or 0)}"
+        super().__init__([Diagnostic(code, message, notes=notes)])
+
+
+def unusable(argument: str, message: str) -> LaunchError:
+    """The value given for `argument` cannot be passed to a launcher."""
+    return LaunchError(None, argument, message)
+
+
+def from_status(
+    status: int, source: CudaSource, arguments: Mapping[str, int], detail: str = ""
+) -> LaunchError:
+    """The exception for a status that is not zero.
+
+    `arguments` are the sizes M, N, K, the leading dimensions lda, ldb, ldc and the addresses A, B, C that
+    the launcher was called with; `detail` is what the runtime knows about a failed launch.
+    """
+    try:
+        known = Status(status)
+    except ValueError:
+        message = f"{source.plan.launcher} returned unknown status {status}"
+        return LaunchError(Status.LAUNCH_FAILED, "", message)
+    argument, message = _explain(known, source, arguments, detail)
+    return LaunchError(known, argument, message)
+
+
+def extent(operand: Operand, sizes: Mapping[str, int]) -> int:
+    """Elements from the first to the last of an operand in memory, both included; 0 for an empty one."""
+    long, short = sizes[operand.strided], sizes[operand.contiguous]
+    return 0 if long <= 0 or short <= 0 else (long - 1) * sizes[operand.ld] + short
+
+
+def _explain(
+    status: Status, source: CudaSource, arguments: Mapping[str, int], detail: str
+) -> tuple[str, str]:
+    """The argument at fault and the message."""
+    launcher = source.plan.launcher
+    match status:
+        case Status.NEGATIVE_SIZE:
+            for axis in ("M", "N", "K"):
+                if arguments[axis] < 0:
+                    return axis, f"{axis} = {arguments[axis]}: a size is at least 0"
+        case Status.LEADING_DIMENSION:
+            for name in _OPERANDS:
+                operand = source.problem.operand(name)
+                least = max(1, arguments[operand.contiguous])
+                if arguments[operand.ld] < least:
+                    return operand.ld, (
+                        f"{operand.ld} = {arguments[operand.ld]} is below {least}, the least for {name} with"
+                        f" {operand.contiguous} = {arguments[operand.contiguous]}"
+                    )
+        case Status.NULL_POINTER:
+            for name in _OPERANDS:
+                operand = source.problem.operand(name)
+                if arguments[name] == 0 and extent(operand, arguments) > 0:
+                    shape = f"{arguments[operand.rows]} x {arguments[operand.cols]}"
+                    return name, f"{name} is a null pointer, where a matrix of {shape} elements is needed"
+        case Status.OVERLAP:
+            for name in ("A", "B"):
+                if _overlap(source.problem, name, arguments):
+                    return "C", (
+                        f"C at {_range(source.problem.c, arguments)} overlaps"
+                        f" {name} at {_range(source.problem.operand(name), arguments)}"
+                    )
+        case Status.PRECONDITION:
+            for condition in source.plan.preconditions:
+                if not condition.holds(arguments):
+                    return _violated(condition, source, arguments)
+        case Status.TOO_LARGE:
+            blocks = source.plan.grid(arguments["M"], arguments["N"])[0]
+            return "M" if arguments["M"] >= arguments["N"] else "N", (
+                f"M = {arguments['M']} and N = {arguments['N']} need {blocks} blocks,"
+                " more than a grid can have"
+            )
+        case Status.LAUNCH_FAILED:
+            return "", f"{launcher}: {detail}" if detail else f"the launch of {launcher} failed"
+        case Status.SUCCESS:
+            raise AssertionError("a launch that succeeded is no error")
+    return "", f"{launcher} returned status {int(status)} ({status.name})"
+
+
+def _violated(
+    condition: Multiple | Aligned, source: CudaSource, arguments: Mapping[str, int]
+) -> tuple[str, str]:
+    match condition:
+        case Multiple(axis):
+            return axis, f"{axis} = {arguments[axis]}, and the schedule assumes {condition}"
+        case Aligned(name):
+            operand = source.problem.operand(name)
+            return name, (
+                f"{name} = {arguments[name]:#x} with {operand.ld} = {arguments[operand.ld]},"
+                f" and the schedule assumes {condition}"
+            )
+
+
+def _overlap(problem: Problem, name: OperandName, arguments: Mapping[str, int]) -> bool:
+    operand = problem.operand(name)
+    start, end = arguments[name], arguments[name] + _FLOAT_BYTES * extent(operand, arguments)
+    c_start = arguments["C"]
+    return start < c_start + _FLOAT_BYTES * extent(problem.c, arguments) and c_start < end
+
+
+def _range(operand: Operand, arguments: Mapping[str, int]) -> str:
+    start = arguments[operand.name]
+    return f"{start:#x} to {start + _FLOAT_BYTES * extent(operand, arguments):#x}"
