@@ -99,7 +99,13 @@ def command(
         write_bytes(Path(output), data)
     else:
         path = Path(output)
-        stem = path.name.removesuffix(_ending_of(path, emit))
+        ending = _ending_of(path, emit)
+        stem = path.name.removesuffix(ending)
+        (spec,) = specs
+        if Kind.MAIN in emit and stem != spec.symbol:
+            raise click.UsageError(
+                f"the program includes {spec.symbol}.h: use --folder, or name the output {spec.symbol}{ending}"
+            )
         write_tree(path.parent, {f"{stem}{kind.ending}": data for _, kind, data in made})
 
 
