@@ -103,9 +103,8 @@ def command(
         stem = path.name.removesuffix(ending)
         (spec,) = specs
         if Kind.MAIN in emit and stem != spec.symbol:
-            raise click.UsageError(
-                f"the program includes {spec.symbol}.h: use --folder, or name the output {spec.symbol}{ending}"
-            )
+            name = f"{spec.symbol}{ending}"
+            raise click.UsageError(f"the program includes {spec.symbol}.h: use --folder, or --output {name}")
         write_tree(path.parent, {f"{stem}{kind.ending}": data for _, kind, data in made})
 
 
