@@ -11,7 +11,7 @@ from math import lcm
 from typing import Any, assert_never, cast, get_args
 
 from gemmdsl import syntax
-from gemmdsl.rules import RULES, Rule
+from gemmdsl.rules import find
 from gemmdsl.rules_options import Extents, Options, StageOptions
 from gemmdsl.source import Span
 from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName
@@ -195,7 +195,8 @@ class _Merge:
         self, stage: syntax.StageDecl, item: syntax.Item, setting: syntax.ItemSetting, prefer: bool
     ) -> None:
         operand = stage.operand.text
-        value: Value
+        value: int | bool
+        word: str
         match setting:
             case syntax.Vector(access, width):
                 word, value = access or "vector", width.value
@@ -298,12 +299,8 @@ class _Merge:
         return False
 
     def _refuse(self, code: str, span: Span, **values: object) -> None:
-        rule = _rule(code)
+        rule = find(code)
         self.report(code, rule.message.format_map(values), span, rule=rule.formula)
-
-
-def _rule(code: str) -> Rule:
-    return next(rule for rule in RULES if rule.code == code)
 
 
 def _place(entry: Entry) -> tuple[Span, str, int, bool]:

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, Literal, cast
 
 from lark import Lark, Token, Transformer, UnexpectedToken, v_args
-from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.tree import Meta
 
 from gemmdsl import syntax
@@ -57,7 +56,7 @@ def _lark() -> Lark:
         lexer="basic",
         propagate_positions=True,
         maybe_placeholders=False,
-        postlex=_Everything(),  # type: ignore[arg-type]  # lark asks for its base class only by convention
+        postlex=_Everything(),
     )
 
 
@@ -67,7 +66,8 @@ class _Run:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.errors: list[Diagnostic] = []
-        self.parser: InteractiveParser = _lark().parse_interactive()
+        # Lark's interactive parser has methods without types.
+        self.parser: Any = _lark().parse_interactive()
         self.previous: Token | None = None
         self.refused: Token | None = None
 

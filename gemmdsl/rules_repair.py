@@ -11,17 +11,16 @@ from dataclasses import replace
 from itertools import islice, product
 from math import log2
 
-from gemmdsl.rules import (
+from gemmdsl.rules import Violation, violations
+from gemmdsl.rules_options import WIDTHS, Extents, Options, StageOptions, derive
+from gemmdsl.rules_sizes import (
     MAX_BLOCK_K,
     MAX_BLOCK_SIDE,
     MAX_BUFFERS,
     MAX_MIN_BLOCKS,
     MAX_MULTIPLE,
     MAX_PAD,
-    Violation,
-    violations,
 )
-from gemmdsl.rules_options import WIDTHS, Extents, Options, StageOptions, derive
 from gemmdsl.spec import Assumption, LaneOrder, Problem
 from gemmdsl.target import TARGETS, WARP_SIZE, Target
 
@@ -108,18 +107,16 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
 def _blocks(options: Options) -> Iterator[Candidate]:
     below = options.warp or options.thread or (1, 1)
     sides = [_near(now, _multiples_of(unit), 18) for now, unit in zip(options.block, below, strict=False)]
+    usual: list[Extents] = [(4,), (8,), (16,), (32,)]
+    depths: list[Extents] = [(), *usual]
     if len(options.block) == 3:
-        now = options.block[2]
-        depths: list[int | None] = list(_near(now, range(1, MAX_BLOCK_K + 1), 24))
-        depths += [k for k in (4, 8, 16, 32) if k not in depths]
-    else:
-        depths = [None, 8, 16, 32]
-    tried = [
-        (m, n, *([k] if k is not None else []))
-        for m, n, k in product(*sides, depths)
+        near = [(k,) for k in _near(options.block[2], range(1, MAX_BLOCK_K + 1), 24)]
+        depths = list(dict.fromkeys([*near, *usual]))
+    tried: list[Extents] = []
+    for m, n in product(*sides):
         # At most two extents change at once: a third is no longer a small change.
-        if (m != options.block[0]) + (n != options.block[1]) + ((k,) != options.block[2:]) <= 2
-    ]
+        changed = (m != options.block[0]) + (n != options.block[1])
+        tried += [(m, n, *k) for k in depths if changed + (k != options.block[2:]) <= 2]
     for block in sorted(tried, key=lambda block: _cost(options.block, block)):
         yield f"block {_x(block)}", replace(options, block=block)
 

@@ -1,0 +1,104 @@
+"""What a rule is, and what it is asked about.
+
+A rule looks at a resolved Schedule with its problem and target, and yields the words that break it with the
+values for its message.  Words are written `block`, `thread`, `A.load`, `C.vector`, `assume.M`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gemmdsl.rules_options import SharedTile, shared_tile
+from gemmdsl.spec import Axis, Problem, Schedule, Stage, StagedName
+from gemmdsl.target import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM, WARP_SIZE, Target
+
+# Registers are handed out per thread in steps of this many.
+REGISTER_STEP = 8
+
+Words = tuple[str, ...]
+Values = Mapping[str, object]
+Findings = Iterator[tuple[Words, Values]]
+
+
+class Case:
+    """A schedule with its problem and target, and what the rules derive from them.
+
+    `threads` of a block; `staged` operands with their tile in shared memory, none without a K extent;
+    `shared_bytes` of all buffers; `registers` a thread needs at least, and those it may have.  Extents are
+    clamped to 1 where they divide, so that every rule can be asked about any schedule.
+    """
+
+    __slots__ = (
+        "problem",
+        "registers",
+        "registers_available",
+        "schedule",
+        "shared_bytes",
+        "staged",
+        "target",
+        "threads",
+    )
+
+    def __init__(self, schedule: Schedule, problem: Problem, target: Target) -> None:
+        s = schedule
+        self.schedule, self.problem, self.target = schedule, problem, target
+        outputs = max(1, s.thread_m) * max(1, s.thread_n)
+        self.threads = max(1, s.block_m) * max(1, s.block_n) // outputs
+        self.staged: tuple[tuple[StagedName, Stage, SharedTile], ...] = ()
+        if s.block_k > 0:
+            block: dict[Axis, int] = {"M": s.block_m, "N": s.block_n, "K": s.block_k}
+            tile_a = shared_tile(problem.a, s.stage_a.transpose, block)
+            tile_b = shared_tile(problem.b, s.stage_b.transpose, block)
+            self.staged = (("A", s.stage_a, tile_a), ("B", s.stage_b, tile_b))
+        elements = sum(tile.rows * (tile.cols + stage.pad) for _, stage, tile in self.staged)
+        self.shared_bytes = 4 * elements * s.buffers
+        threads = max(1, self.threads)
+        self.registers = outputs + s.thread_m + s.thread_n
+        if s.buffers == 2 and not s.asynchronous:
+            # Ping-pong keeps the next tile of both operands in registers until its buffer is free.
+            self.registers += sum(-(-tile.rows * tile.cols // threads) for _, _, tile in self.staged)
+        whole_warps = -(-threads // WARP_SIZE) * WARP_SIZE
+        share = REGISTERS_PER_SM // (whole_warps * max(1, s.min_blocks))
+        self.registers_available = min(MAX_REGISTERS_PER_THREAD, share // REGISTER_STEP * REGISTER_STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One constraint: a stable code, its formula, and the message of a violation.
+
+    `words` are the words of the language that it involves, `message` a format string of what `check` yields.
+    A `basic` rule bounds single values; other rules are not asked about words that break a basic one.
+    """
+
+    code: str
+    formula: str
+    message: str
+    words: Words
+    check: Callable[[Case], Findings] = field(repr=False)
+    basic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule: the words that break it, the likeliest cause first, and the values of its message."""
+
+    rule: Rule
+    words: Words
+    values: Values = field(hash=False)
+
+    @property
+    def message(self) -> str:
+        return self.rule.message.format_map(self.values)
+
+
+def rule(
+    code: str, formula: str, message: str, words: Words, basic: bool = False
+) -> Callable[[Callable[[Case], Findings]], Rule]:
+    """Makes a Rule of the function below it, which becomes its check."""
+    return lambda check: Rule(code, formula, message, words, check, basic)
+
+
+def extents(*numbers: int) -> str:
+    """As the language writes them: `128 x 8`."""
+    return " x ".join(map(str, numbers))

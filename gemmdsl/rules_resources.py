@@ -1,0 +1,135 @@
+"""Rules on what a target has: threads, registers, shared memory; and on the stores of C."""
+
+from __future__ import annotations
+
+from gemmdsl.rules_case import Case, Findings, extents, rule
+from gemmdsl.rules_options import c_fragment
+from gemmdsl.spec import Order, Schedule
+
+# What the system keeps of the shared memory of an SM for each block, in bytes (sm_80 and later).
+SHARED_PER_BLOCK_RESERVED = 1024
+
+
+@rule(
+    "G502",
+    "4 * buffers * (rows_a * (row_a + pad_a) + rows_b * (row_b + pad_b)) <= shared memory per block",
+    "block tile {block} in {buffers} takes {bytes} bytes of shared memory; {target} has {limit}",
+    ("block", "buffers", "pad"),
+)
+def shared(case: Case) -> Findings:
+    if case.shared_bytes > case.target.shared_per_block:
+        values = {
+            "bytes": case.shared_bytes,
+            "target": case.target.name,
+            "limit": case.target.shared_per_block,
+            "block": _block(case.schedule),
+            "buffers": "one buffer" if case.schedule.buffers == 1 else f"{case.schedule.buffers} buffers",
+        }
+        yield ("block", "buffers", "A.pad", "B.pad", "target"), values
+
+
+@rule(
+    "G503",
+    "thread_m * thread_n + thread_m + thread_n + prefetched elements <= registers per thread",
+    "thread tile {thread} holds {registers} values in {available} registers{blocks}: it would spill",
+    ("thread", "min_blocks", "block", "buffers"),
+)
+def registers(case: Case) -> Findings:
+    s = case.schedule
+    if case.registers > case.registers_available:
+        values = {
+            "thread": extents(s.thread_m, s.thread_n),
+            "registers": case.registers,
+            "available": case.registers_available,
+            "threads": case.threads,
+            "blocks": f" ({max(1, s.min_blocks)} x {case.threads} threads per SM)",
+        }
+        yield ("thread", "min_blocks", "block", "buffers"), values
+
+
+@rule(
+    "G504",
+    "min_blocks * threads <= threads per SM",
+    "{blocks} blocks of {threads} threads are {total} threads; {target} holds {limit} per SM",
+    ("min_blocks", "thread", "block"),
+)
+def resident_threads(case: Case) -> Findings:
+    total = case.schedule.min_blocks * case.threads
+    if total > case.target.max_threads_per_sm:
+        yield (
+            ("min_blocks", "thread", "block", "target"),
+            {
+                "blocks": case.schedule.min_blocks,
+                "threads": case.threads,
+                "total": total,
+                "target": case.target.name,
+                "limit": case.target.max_threads_per_sm,
+            },
+        )
+
+
+@rule(
+    "G505",
+    "min_blocks <= blocks per SM",
+    "{target} holds {limit} blocks per SM, not {blocks}",
+    ("min_blocks",),
+)
+def resident_blocks(case: Case) -> Findings:
+    if case.schedule.min_blocks > case.target.max_blocks_per_sm:
+        yield (
+            ("min_blocks", "target"),
+            {
+                "blocks": case.schedule.min_blocks,
+                "target": case.target.name,
+                "limit": case.target.max_blocks_per_sm,
+            },
+        )
+
+
+@rule(
+    "G506",
+    f"min_blocks * (shared memory + {SHARED_PER_BLOCK_RESERVED}) <= shared memory per SM",
+    "{blocks} blocks of {bytes} bytes of shared memory take {total} bytes; {target} has {limit} per SM",
+    ("min_blocks", "block", "buffers", "pad"),
+)
+def resident_shared(case: Case) -> Findings:
+    blocks = case.schedule.min_blocks
+    total = blocks * (case.shared_bytes + SHARED_PER_BLOCK_RESERVED)
+    if blocks > 1 and total > case.target.shared_per_sm:
+        yield (
+            ("min_blocks", "block", "buffers", "A.pad", "B.pad", "target"),
+            {
+                "blocks": blocks,
+                "bytes": case.shared_bytes,
+                "total": total,
+                "target": case.target.name,
+                "limit": case.target.shared_per_sm,
+            },
+        )
+
+
+@rule(
+    "G602",
+    "piece % C vector == 0, along C's contiguous axis",
+    "stores of C are {vector} wide, but a thread writes pieces of {piece} along {axis}",
+    ("vector", "thread"),
+)
+def c_width(case: Case) -> Findings:
+    piece = c_fragment(case.problem, case.schedule)
+    if piece % max(1, case.schedule.c_vector):
+        axis = "N" if case.problem.c.order is Order.ROW else "M"
+        yield ("C.vector", "thread"), {"vector": case.schedule.c_vector, "axis": axis, "piece": piece}
+
+
+RESOURCES = (
+    shared,
+    registers,
+    resident_threads,
+    resident_blocks,
+    resident_shared,
+    c_width,
+)
+
+
+def _block(schedule: Schedule) -> str:
+    return extents(schedule.block_m, schedule.block_n, *([schedule.block_k] if schedule.staged else []))

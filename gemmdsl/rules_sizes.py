@@ -1,0 +1,136 @@
+"""Rules on single values: each within its bounds."""
+
+from __future__ import annotations
+
+from gemmdsl.rules_case import Case, Findings, rule
+from gemmdsl.rules_options import WIDTHS
+
+MAX_BLOCK_SIDE = 1024
+MAX_BLOCK_K = 256
+MAX_PAD = 64
+MAX_BUFFERS = 16
+MAX_MIN_BLOCKS = 32
+MAX_MULTIPLE = 65536
+
+
+@rule(
+    "G201",
+    f"1 <= block_m, block_n <= {MAX_BLOCK_SIDE}",
+    "block tile has extent {extent} along {axis}",
+    ("block",),
+    basic=True,
+)
+def block_side(case: Case) -> Findings:
+    for axis, extent in (("M", case.schedule.block_m), ("N", case.schedule.block_n)):
+        if not 1 <= extent <= MAX_BLOCK_SIDE:
+            yield ("block",), {"axis": axis, "extent": extent}
+
+
+@rule(
+    "G202",
+    f"1 <= block_k <= {MAX_BLOCK_K}",
+    "block tile has extent {extent} along K",
+    ("block",),
+    basic=True,
+)
+def block_k(case: Case) -> Findings:
+    if not 0 <= case.schedule.block_k <= MAX_BLOCK_K:
+        yield ("block",), {"extent": case.schedule.block_k}
+
+
+@rule(
+    "G203",
+    "every extent of warp, lanes and thread >= 1",
+    "{level} {m} x {n} is empty",
+    ("warp", "lanes", "thread"),
+    basic=True,
+)
+def tile_sizes(case: Case) -> Findings:
+    s = case.schedule
+    for word, level, tile in (
+        ("thread", "thread tile", (s.thread_m, s.thread_n)),
+        ("thread", "piece", (s.piece_m, s.piece_n)),
+        ("warp", "warp tile", s.warp),
+        ("lanes", "lane grid", s.lanes),
+    ):
+        # Lanes that came out as 0 were derived: the warp tile is smaller than the thread tile (G207).
+        if tile is not None and min(tile) < (0 if word == "lanes" else 1):
+            yield (word,), {"level": level, "m": tile[0], "n": tile[1]}
+
+
+@rule(
+    "G301",
+    "vector, load vector, store vector, read vector: 1, 2 or 4",
+    "{what} cannot be {width} elements wide",
+    ("load", "store", "read", "vector"),
+    basic=True,
+)
+def width(case: Case) -> Findings:
+    for name, stage in (("A", case.schedule.stage_a), ("B", case.schedule.stage_b)):
+        for access, width in (("load", stage.load), ("store", stage.store), ("read", stage.read)):
+            if width not in WIDTHS:
+                yield (f"{name}.{access}",), {"what": f"{access}s of {name}", "width": width}
+    if case.schedule.c_vector not in WIDTHS:
+        yield ("C.vector",), {"what": "stores of C", "width": case.schedule.c_vector}
+
+
+@rule(
+    "G302",
+    f"0 <= pad <= {MAX_PAD}",
+    "rows of {name} cannot be padded by {pad}",
+    ("pad",),
+    basic=True,
+)
+def pad_range(case: Case) -> Findings:
+    for name, stage in (("A", case.schedule.stage_a), ("B", case.schedule.stage_b)):
+        if not 0 <= stage.pad <= MAX_PAD:
+            yield (f"{name}.pad",), {"name": name, "pad": stage.pad}
+
+
+@rule(
+    "G401",
+    f"1 <= buffers <= {MAX_BUFFERS}",
+    "a pipeline cannot have {buffers} buffers",
+    ("buffers",),
+    basic=True,
+)
+def buffers_range(case: Case) -> Findings:
+    if not 1 <= case.schedule.buffers <= MAX_BUFFERS:
+        yield ("buffers",), {"buffers": case.schedule.buffers}
+
+
+@rule(
+    "G501",
+    f"1 <= min_blocks <= {MAX_MIN_BLOCKS}",
+    "an SM cannot hold {blocks} blocks",
+    ("min_blocks",),
+    basic=True,
+)
+def min_blocks_range(case: Case) -> Findings:
+    if not 0 <= case.schedule.min_blocks <= MAX_MIN_BLOCKS:
+        yield ("min_blocks",), {"blocks": case.schedule.min_blocks}
+
+
+@rule(
+    "G601",
+    f"1 <= multiple <= {MAX_MULTIPLE}, for the least common multiple of all that is assumed of an axis",
+    "{axis} cannot be assumed to be a multiple of {multiple}",
+    ("assume",),
+    basic=True,
+)
+def multiple(case: Case) -> Findings:
+    for assumption in case.schedule.assumptions:
+        if not 1 <= assumption.multiple <= MAX_MULTIPLE:
+            yield (f"assume.{assumption.axis}",), {"axis": assumption.axis, "multiple": assumption.multiple}
+
+
+SIZES = (
+    block_side,
+    block_k,
+    tile_sizes,
+    width,
+    pad_range,
+    buffers_range,
+    min_blocks_range,
+    multiple,
+)
