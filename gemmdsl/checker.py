@@ -70,11 +70,15 @@ class Program:
         fallbacks = tuple(note.message for note in outcome.notes)
         return Spec(chosen.problem, outcome.schedule, on, self.source.file, LANGUAGE, fallbacks)
 
-    def check(self) -> tuple[Diagnostic, ...]:
-        """Findings about every schedule on its own target, and warnings; empty when all is well."""
+    def check(self, target: str | None = None) -> tuple[Diagnostic, ...]:
+        """Findings about every schedule on its own target or another one, and warnings; empty if all is well.
+
+        Raises GemmError for an unknown target.
+        """
+        on = None if target is None else known_target(target)
         found: list[Diagnostic] = []
         for declared in self.declared.values():
-            outcome = _resolve(self.source, declared, declared.target)
+            outcome = _resolve(self.source, declared, on or declared.target)
             found += (*outcome.errors, *outcome.notes)
         for decl in self.unused:
             text = f"problem `{decl.name.text}` has no schedule"
@@ -111,10 +115,13 @@ def loads(text: str, name: str = "<string>") -> Program:
     return _sound(Source(name, text))
 
 
-def check(source: Source) -> tuple[Diagnostic, ...]:
-    """Everything to say about a source, in the order of its text: syntax, names, rules, warnings."""
+def check(source: Source, target: str | None = None) -> tuple[Diagnostic, ...]:
+    """Everything to say about a source, in the order of its text: syntax, names, rules, warnings.
+
+    `target` stands in for that of every schedule; GemmError if there is none of that name.
+    """
     program, found = analyse(source)
-    return _in_order([*found, *program.check()])
+    return _in_order([*found, *program.check(target)])
 
 
 def analyse(source: Source) -> tuple[Program, tuple[Diagnostic, ...]]:

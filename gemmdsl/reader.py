@@ -20,7 +20,7 @@ def read(path: str | PathLike[str]) -> Source:
     G002 it is not a file, G003 it is not text, G004 it is larger than 1 MiB.
     """
     name = os.fspath(path)
-    return source_of(_stdin() if name == "-" else _bytes(name), "<stdin>" if name == "-" else name)
+    return source_of(_stdin() if name == "-" else read_bytes(name), "<stdin>" if name == "-" else name)
 
 
 def source_of(data: bytes, name: str) -> Source:
@@ -41,9 +41,9 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
-def _bytes(name: str) -> bytes:
+def read_bytes(name: str) -> bytes:
+    """At most one byte more than a spec may have; GemmError G001 or G002."""
     try:
-        # A pipe or device may never end and has no size; only regular files and named pipes are specs.
         if Path(name).is_dir():
             raise GemmError([error("G002", f"{name} is a folder, not a spec")])
         with open(name, "rb") as file:

@@ -26,7 +26,7 @@ from gemmdsl.target import TARGETS, WARP_SIZE, Target
 
 MAX_THREAD_SIDE = 32
 # Candidates tried for one word; enough for every pair of divisors of usual tiles, and quick.
-_TRIES = 400
+_TRIES = 1000
 
 Candidate = tuple[str, Options]
 
@@ -106,11 +106,14 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
 
 def _blocks(options: Options) -> Iterator[Candidate]:
     below = options.warp or options.thread or (1, 1)
-    sides = [_near(now, _multiples_of(unit), 18) for now, unit in zip(options.block, below, strict=False)]
+    sides = [
+        _near(now, max(1, min(unit, MAX_BLOCK_SIDE)), MAX_BLOCK_SIDE, 12)
+        for now, unit in zip(options.block, below, strict=False)
+    ]
     usual: list[Extents] = [(4,), (8,), (16,), (32,)]
     depths: list[Extents] = [(), *usual]
     if len(options.block) == 3:
-        near = [(k,) for k in _near(options.block[2], range(1, MAX_BLOCK_K + 1), 24)]
+        near = [(k,) for k in _near(options.block[2], 1, MAX_BLOCK_K, 24)]
         depths = list(dict.fromkeys([*near, *usual]))
     tried: list[Extents] = []
     for m, n in product(*sides):
@@ -209,26 +212,26 @@ def _stages(name: str, stage: StageOptions, item: str) -> Iterator[tuple[str, St
             raise AssertionError(f"no rule has an item {item}")
 
 
-def _near(now: int, values: Iterable[int], most: int) -> list[int]:
-    """`now` and the values nearest to it by ratio, at most `most`."""
-    return sorted({max(1, min(now, MAX_BLOCK_SIDE)), *values}, key=lambda value: (_ratio(now, value), value))[
-        :most
-    ]
-
-
-def _multiples_of(unit: int) -> range:
-    unit = max(1, min(unit, MAX_BLOCK_SIDE))
-    return range(unit, MAX_BLOCK_SIDE + 1, unit)
+def _near(now: int, unit: int, largest: int, most: int) -> list[int]:
+    """`now` within bounds, and the multiples of `unit` nearest to it by ratio; doubles of `unit` as well."""
+    values = range(unit, largest + 1, unit)
+    nearest = sorted(values, key=lambda value: (_ratio(now, value), value))[:most]
+    doubled = [value for value in values if (value // unit).bit_count() == 1]
+    return list(dict.fromkeys([max(1, min(now, largest)), *nearest, *doubled]))
 
 
 def _divisors(extent: int, most: int) -> list[int]:
     return [value for value in range(1, min(abs(extent), most) + 1) if extent % value == 0] or [1]
 
 
-def _cost(now: Extents, then: Extents) -> tuple[float, int, Extents]:
-    """Distance between two tiles: how often an extent is doubled or halved, then how many change."""
+def _cost(now: Extents, then: Extents) -> tuple[float, int, float, Extents]:
+    """Distance between two tiles: how often an extent is doubled or halved, then how many change.
+
+    Of two tiles equally far the one nearer to a square comes first: it reads less for what it computes.
+    """
     ratios = [_ratio(a, b) for a, b in zip(now, then, strict=False)]
-    return sum(ratios) + 4 * abs(len(now) - len(then)), sum(ratio > 0 for ratio in ratios), then
+    steps = sum(ratios) + 4 * abs(len(now) - len(then))
+    return round(steps, 6), sum(ratio > 0 for ratio in ratios), round(_ratio(then[0], then[1]), 6), then
 
 
 def _ratio(now: int, then: int) -> float:
