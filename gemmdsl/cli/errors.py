@@ -10,12 +10,12 @@ import click
 
 from gemmdsl import __version__
 from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
-from gemmdsl.files import OutputError
-from gemmdsl.toolchain.errors import ToolError
 
 WRONG_INPUT = 1
 MISUSE = 2
 INTERRUPTED = 130
+# Findings that no change of the input mends: output files, tools that are missing or fail, refuted proofs.
+_NOT_THE_INPUT = ("G70", "G90", "G91", "P")
 _DEBUG = "GEMMDSL_DEBUG"
 
 
@@ -29,12 +29,10 @@ def report(problem: Exception | KeyboardInterrupt) -> int:
             # The reader has seen enough.  Python would try to flush stdout once more, and complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return WRONG_INPUT
-        case OutputError() | ToolError():
-            click.echo(render_all(problem.diagnostics), nl=False, err=True)
-            return MISUSE
         case GemmError():
             click.echo(render_all(problem.diagnostics), nl=False, err=True)
-            return WRONG_INPUT
+            codes = [finding.code for finding in problem.diagnostics]
+            return MISUSE if any(code.startswith(_NOT_THE_INPUT) for code in codes) else WRONG_INPUT
         case _:
             if os.environ.get(_DEBUG) == "1":
                 traceback.print_exception(problem)

@@ -93,6 +93,7 @@ def test_unknown_command_is_misuse() -> None:
         (GemmError([error("G123", "wrong")]), 1, "error[G123]: wrong\n"),
         (ToolError("G901", "nvcc was not found", help="get it"), 2, "error[G901]: nvcc was not found\n"),
         (OutputError("G703", "cannot write"), 2, "error[G703]: cannot write\n"),
+        (GemmError([error("P201", "copied twice")]), 2, "error[P201]: copied twice\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (ZeroDivisionError("by zero"), 2, "error[G999]: internal error: ZeroDivisionError: by zero\n"),
         (RecursionError(), 2, "error[G999]: internal error: RecursionError\n"),
