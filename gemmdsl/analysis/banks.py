@@ -1,0 +1,105 @@
+"""Shared memory: how many wavefronts the access of a warp takes.
+
+The memory has 32 banks, each one word (4 bytes) wide.  A warp's access is served in passes over groups of
+lanes: all 32 for 32-bit accesses, half-warps for 64-bit ones, quarter-warps for 128-bit ones.  Wide *loads*
+whose neighbours (every lane i and i^1, or every lane i and i^2) read the same address need half the passes.
+A pass costs as many wavefronts as there are distinct words in its fullest bank.  The rule is empirical: it
+reproduces every pattern that was measured with Nsight Compute on an H200 (tests/analysis/data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from gemmdsl.target import WARP_SIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+BANKS = 32
+WORD = 4
+# Stands for a lane that takes no part in an access.
+INACTIVE = -1
+
+AccessKind = Literal["load", "store"]
+
+
+class Passes(NamedTuple):
+    """What an access costs: `wavefronts` of which `ideal` are without conflict."""
+
+    wavefronts: int
+    ideal: int
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts that exist only because lanes want different words of one bank."""
+        return self.wavefronts - self.ideal
+
+
+def wavefronts(kind: AccessKind, width_bytes: int, word_addresses: Sequence[int]) -> Passes:
+    """Wavefronts of one warp's access: `word_addresses` has, for each of 32 lanes, the first word's number.
+
+    `width_bytes` is 4, 8 or 16; addresses are multiples of the width.  A lane at INACTIVE (-1) takes no part;
+    an access without any active lane costs nothing.  ValueError for a wrong width, count or address.
+    """
+    addresses = np.asarray(word_addresses, dtype=np.int64)
+    if addresses.shape != (WARP_SIZE,):
+        raise ValueError(f"a warp has {WARP_SIZE} lanes, but there are {addresses.size} addresses")
+    costs, ideals = warps_wavefronts(kind, width_bytes, addresses[np.newaxis])
+    return Passes(int(costs[0]), int(ideals[0]))
+
+
+def warps_wavefronts(
+    kind: AccessKind, width_bytes: int, word_addresses: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(wavefronts, ideal) of many warps' accesses: [accesses][32] word addresses, two results [accesses]."""
+    addresses = np.asarray(word_addresses, dtype=np.int64)
+    if kind not in ("load", "store"):
+        raise ValueError(f"an access is a load or a store, not {kind!r}")
+    if width_bytes not in (4, 8, 16):
+        raise ValueError(f"an access is 4, 8 or 16 bytes wide, not {width_bytes}")
+    words = width_bytes // WORD
+    active = addresses != INACTIVE
+    if ((addresses < INACTIVE) | (active & (addresses % words != 0))).any():
+        raise ValueError(f"word addresses are multiples of {words} and not negative, or {INACTIVE}")
+    full = _grouped(addresses, active, words, words)
+    if kind == "store" or words == 1:
+        return full
+    halved = _grouped(addresses, active, words, words // 2)
+    merged = _neighbours_agree(addresses, active, 1) | _neighbours_agree(addresses, active, 2)
+    return np.where(merged, halved[0], full[0]), np.where(merged, halved[1], full[1])
+
+
+def _neighbours_agree(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], distance: int
+) -> NDArray[np.bool_]:
+    """Whether every two active lanes i and i ^ distance have the same address."""
+    partner = np.arange(WARP_SIZE) ^ distance
+    either_idle = ~(active & active[:, partner])
+    same: NDArray[np.bool_] = ((addresses == addresses[:, partner]) | either_idle).all(axis=1)
+    return same
+
+
+def _grouped(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], words: int, passes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cost and number of passes when the lanes are served in `passes` groups of neighbours.
+
+    A pass without an active lane is left out.
+    """
+    count = len(addresses)
+    lanes = WARP_SIZE // passes
+    touched = np.repeat(active, words, axis=1).reshape(count * passes, lanes * words)
+    word = (addresses[:, :, np.newaxis] + np.arange(words)).reshape(count * passes, lanes * words)
+    # Idle lanes get the number of a word that no one else has; it is not counted.
+    word = np.sort(np.where(touched, word, INACTIVE), axis=1)
+    first = np.ones_like(word, dtype=np.bool_)
+    first[:, 1:] = word[:, 1:] != word[:, :-1]
+    first &= word != INACTIVE
+    group = np.broadcast_to(np.arange(count * passes)[:, np.newaxis], word.shape)
+    filled = np.bincount((group * BANKS + word % BANKS)[first], minlength=count * passes * BANKS)
+    fullest = filled.reshape(count, passes, BANKS).max(axis=2)
+    return fullest.sum(axis=1), (fullest > 0).sum(axis=1)

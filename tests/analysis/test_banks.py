@@ -1,0 +1,96 @@
+"""The rule of shared memory against every measured pattern and against a plain restatement of it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmdsl.analysis import sectors, wavefronts
+from gemmdsl.analysis.banks import INACTIVE, AccessKind
+
+MEASURED = Path(__file__).parent / "data" / "shared_memory_wavefronts_h200.csv"
+KINDS: tuple[AccessKind, ...] = ("load", "store")
+
+
+def plain(kind: str, width: int, words: list[int]) -> tuple[int, int]:
+    """The rule, lane by lane."""
+    passes = width // 4
+    if kind == "load" and passes > 1:
+        for distance in (1, 2):
+            if all(words[lane] == words[lane ^ distance] for lane in range(32)):
+                passes //= 2
+                break
+    lanes = 32 // passes
+    total = 0
+    for start in range(0, 32, lanes):
+        banks: dict[int, set[int]] = {}
+        for lane in range(start, start + lanes):
+            for word in range(words[lane], words[lane] + width // 4):
+                banks.setdefault(word % 32, set()).add(word)
+        total += max(map(len, banks.values()))
+    return total, passes
+
+
+def test_every_measured_pattern_is_exact() -> None:
+    with MEASURED.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 528
+    wrong = []
+    for number, row in enumerate(rows, start=2):
+        kind: AccessKind = "load" if row["kind"] == "load" else "store"
+        words = [int(row[f"lane{lane}_word"]) for lane in range(32)]
+        if wavefronts(kind, int(row["width_bytes"]), words).wavefronts != int(row["wavefronts"]):
+            wrong.append(number)
+    assert wrong == []
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from((4, 8, 16)),
+    st.lists(st.integers(0, 300), min_size=32, max_size=32),
+    st.sampled_from((0, 1, 2, 3)),
+)
+def test_agrees_with_the_plain_rule(kind: AccessKind, width: int, units: list[int], pairing: int) -> None:
+    words = [units[lane & ~pairing] * (width // 4) for lane in range(32)]
+    assert tuple(wavefronts(kind, width, words)) == plain(kind, width, words)
+
+
+@given(st.sampled_from(KINDS), st.sampled_from((4, 8, 16)), st.integers(0, 50))
+def test_moving_every_lane_changes_nothing(kind: AccessKind, width: int, shift: int) -> None:
+    words = [(lane * lane) % 37 * (width // 4) for lane in range(32)]
+    moved = [word + shift * (width // 4) for word in words]
+    assert wavefronts(kind, width, words) == wavefronts(kind, width, moved)
+
+
+def test_idle_lanes_cost_nothing() -> None:
+    assert wavefronts("load", 4, [INACTIVE] * 32) == (0, 0)
+    assert wavefronts("store", 4, [0, 32] + [INACTIVE] * 30) == (2, 1)
+    assert wavefronts("store", 16, [0] + [INACTIVE] * 31) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "words", "said"),
+    [
+        ("load", 3, [0] * 32, "4, 8 or 16"),
+        ("load", 4, [0] * 31, "32 lanes"),
+        ("load", 16, [2] * 32, "multiples of 4"),
+        ("load", 4, [-2] * 32, "not negative"),
+        ("fetch", 4, [0] * 32, "load or a store"),
+    ],
+)
+def test_refuses_what_is_no_access(kind: AccessKind, width: int, words: list[int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wavefronts(kind, width, words)
+
+
+@given(st.sampled_from((4, 8, 16)), st.lists(st.integers(0, 200), min_size=32, max_size=32))
+def test_sectors_count_what_is_touched(width: int, units: list[int]) -> None:
+    addresses = [unit * width for unit in units]
+    found, ideal = sectors(width, [addresses])
+    touched = {byte for address in addresses for byte in range(address, address + width)}
+    assert int(found[0]) == len({byte // 32 for byte in touched})
+    assert int(ideal[0]) == -(-len(touched) // 32)
