@@ -14,7 +14,7 @@ from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.limits import prove_limits
 from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
 from gemmdsl.verifier.paths import prove_paths
-from gemmdsl.verifier.program import Slots, depth, traces
+from gemmdsl.verifier.program import Slots, depth, prove_steady, run
 from gemmdsl.verifier.tiles import Conflict, conflict, prove_async_width, prove_copies, prove_reads
 from gemmdsl.verifier.trace import Trace
 
@@ -49,10 +49,10 @@ def _prove(kernel: Kernel) -> list[str]:
         proofs.append(prove_output_vectors(threads, kernel.spec.problem.c, kernel.c_vector.value))
     conflicts: dict[StagedName, Conflict | None] = {}
     slots: Slots = (None, None)
-    if kernel.staging is not None:
+    if kernel.staging is not None and kernel.block_k is not None:
         for staging in kernel.staging:
-            proofs += prove_copies(staging)
-            proofs.append(prove_reads(staging, threads))
+            proofs += prove_copies(staging, threads.thread)
+            proofs.append(prove_reads(staging, threads, kernel.block_k.value))
         a, b = kernel.staging
         conflicts = {"A": conflict(a, threads), "B": conflict(b, threads)}
         slots = (_slots(a), _slots(b))
@@ -60,11 +60,12 @@ def _prove(kernel: Kernel) -> list[str]:
     for operand in {s.operand for s in statements if isinstance(s, AsyncCopyTile)}:
         prove_async_width(kernel.stage(operand))
     proofs.append(prove_paths(kernel))
-    runs = traces(kernel.body, slots)
+    runs = run(kernel.body, slots)
     if any(isinstance(statement, MultiplyTile) for statement in statements):
-        for trace in runs:
+        for trace in runs.traces:
             prove_ordered(trace, conflicts)
-        proofs.extend(_program(depth(slots), runs[-1]))
+        prove_steady(kernel.body, runs.states, depth(slots))
+        proofs.extend(_program(depth(slots), runs.traces[-1]))
     return proofs
 
 

@@ -8,6 +8,7 @@ iteration depends on that state and on whether more tiles than conditions look a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
@@ -98,24 +99,26 @@ def _expressions(statement: Stmt) -> tuple[Expr, ...]:
             assert_never(statement)
 
 
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A trace per number of K tiles from none on, and the states of the longest run by iteration."""
+
+    traces: tuple[Trace, ...]
+    states: Mapping[int, object]
+
+
 @lru_cache(maxsize=16)
-def traces(body: tuple[Stmt, ...], slots: Slots) -> tuple[Trace, ...]:
-    """One trace per number of K tiles; data flow, order of tiles and steadiness are proved.
+def run(body: tuple[Stmt, ...], slots: Slots) -> Runs:
+    """Runs the program for every number of K tiles that matters; data flow and order of tiles are proved.
 
     `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered.
     """
     prove_uniform(body)
-    turn = depth(slots)
-    longest = 2 * turn + 2
-    found = tuple(_Machine(slots, k_tiles).run(body) for k_tiles in range(longest))
-    machine = _Machine(slots, longest)
-    last = machine.run(body)
-    if any(isinstance(statement, MultiplyTile) for statement in walk(body)):
-        _prove_steady(body, machine.states, turn)
-    return (*found, last)
+    machines = [_Machine(slots, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
+    return Runs(tuple(machine.run(body) for machine in machines), machines[-1].states)
 
 
-def _prove_steady(body: tuple[Stmt, ...], states: Mapping[int, object], turn: int) -> None:
+def prove_steady(body: tuple[Stmt, ...], states: Mapping[int, object], turn: int) -> None:
     """The state before iteration 1 of the K loop is back a turn later; no condition looks further."""
     if 1 + turn not in states or states[1] != states[1 + turn]:
         raise Refuted(STEADY, "the K loop is not back in its state after one turn of the slots", turn=turn)

@@ -87,16 +87,18 @@ def words(tile: SharedTile) -> Array:
 
 
 @lru_cache(maxsize=16)
-def copiers(copy: CopyMap, fragment: int, depth: int) -> Array:
-    """[f][k] thread that copies each element, proved to be exactly one; global vectors proved aligned."""
+def copiers(copy: CopyMap, threads: Var, fragment: int, depth: int) -> Array:
+    """[f][k] thread that copies each element, proved to be exactly one; global vectors proved aligned.
+
+    `threads` are all of the block, which run the copy whatever its map says of their number.
+    """
     name, width = copy.operand.name, copy.width.value
     k_strided = copy.operand.strided == "K"
     strided_extent, extent = (depth, fragment) if k_strided else (fragment, depth)
-    thread = Var("thread", copy.threads.value)
-    axes = (copy.copy, thread)
+    axes = (copy.copy, threads)
     exists = values(copy.vector, *axes) < copy.vectors.value
     strided, start = values(copy.strided, *axes)[exists], values(copy.contiguous, *axes)[exists]
-    who = np.broadcast_to(np.arange(thread.extent), exists.shape)[exists]
+    who = np.broadcast_to(np.arange(threads.extent), exists.shape)[exists]
     rounds = np.broadcast_to(np.arange(copy.copy.extent)[:, None], exists.shape)[exists]
 
     def witness(at: int) -> dict[str, int | str]:
@@ -153,16 +155,16 @@ def copiers(copy: CopyMap, fragment: int, depth: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def prove_copies(staging: Staging) -> tuple[str, ...]:
+def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
     """Copies cover the tile once and store each element to its word, in aligned vectors."""
     tile, copy = staging.tile, staging.copy
     name, width, store = tile.operand.name, copy.width.value, staging.store.value
     fragment, depth = extents(tile)
-    copiers(copy, fragment, depth)
+    copiers(copy, threads, fragment, depth)
     table = words(tile)
 
     lane = Var("lane", width)
-    axes = (copy.copy, Var("thread", copy.threads.value), lane)
+    axes = (copy.copy, threads, lane)
     exists = values(copy.vector, *axes[:2]) < copy.vectors.value
     coordinates = copy.coordinates(copy.contiguous + lane)
     f, k = (values(part, *axes)[exists] for part in coordinates)
@@ -198,7 +200,7 @@ def prove_copies(staging: Staging) -> tuple[str, ...]:
             slot_words=tile.words,
             **{f"word{d}": int(stored[vector, at_lane + d]) for d in range(store)},
         )
-    elements, by = fragment * depth, f"{copy.threads.value} threads"
+    elements, by = fragment * depth, f"{threads.extent} threads"
     vectors = f"in {copy.vectors.value} vectors of {width}" if width > 1 else "one by one"
     return (
         f"{name} tile: {elements} elements copied exactly once by {by} {vectors}",
@@ -209,19 +211,21 @@ def prove_copies(staging: Staging) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
-def prove_reads(staging: Staging, threads: ThreadMap) -> str:
+def prove_reads(staging: Staging, threads: ThreadMap, block_k: int) -> str:
     """Fragment reads stay in the tile, read the elements that the outputs need, in aligned vectors."""
     tile, width = staging.tile, staging.read.value
     name, axis = tile.operand.name, tile.fragment_axis
     counter, of_axis = (threads.i, threads.rows) if axis == "M" else (threads.j, threads.cols)
     fragment, depth = extents(tile)
-    if of_axis.block.value != fragment:
-        raise Refuted(
-            READS,
-            f"{name}'s tile has {fragment} elements along {axis}, the block tile {of_axis.block.value}",
-            tile=fragment,
-            block=of_axis.block.value,
-        )
+    for along, here, block in ((axis, fragment, of_axis.block.value), ("K", depth, block_k)):
+        if here != block:
+            raise Refuted(
+                READS,
+                f"{name}'s tile has {here} elements along {along}, the block tile {block}",
+                axis=along,
+                tile=here,
+                block=block,
+            )
     table, needed = words(tile), owned(threads, axis)
     count = needed.shape[1]
     k = Var("k", depth)
@@ -306,7 +310,7 @@ def conflict(staging: Staging, threads: ThreadMap) -> Conflict | None:
     """
     tile = staging.tile
     fragment, depth = extents(tile)
-    writer = copiers(staging.copy, fragment, depth)
+    writer = copiers(staging.copy, threads.thread, fragment, depth)
     read = owned(threads, tile.fragment_axis)
     count, per_thread = read.shape
     readers = np.repeat(np.arange(count), per_thread)

@@ -1,0 +1,366 @@
+"""Planted faults in maps, tiles and paths: each is refuted by the rule it breaks, with a true witness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gemmdsl.cuda_source import Aligned, Multiple
+from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate
+from gemmdsl.ir import Kernel, Staging
+from gemmdsl.layout import CopyMap, SharedTile, copy_map
+from gemmdsl.passes import steps
+from gemmdsl.spec import Assumption
+from gemmdsl.target import TARGETS
+from gemmdsl.verifier import ProofError, verify, verify_final
+from tests.verifier.kernels import PIECES, VECTORS, kernel, spec, with_stage
+
+Fault = Callable[[], Kernel]
+
+
+def named(old: Named, value: int) -> Named:
+    return Named(old.name, Int(value))
+
+
+def first(axis: str, change: Callable[[Expr], Expr]) -> Fault:
+    """`ping_pong` with the first row or column of each thread changed."""
+
+    def plant() -> Kernel:
+        given = kernel("ping_pong")
+        of_axis = given.threads.rows if axis == "M" else given.threads.cols
+        changed = replace(of_axis, first=Bound(of_axis.first.name, change(of_axis.first.value)))
+        key = "rows" if axis == "M" else "cols"
+        return replace(given, threads=replace(given.threads, **{key: changed}))
+
+    return plant
+
+
+def copy(operand: str, change: Callable[[CopyMap], CopyMap], base: str = "ping_pong") -> Fault:
+    return lambda: with_stage(kernel(base), operand, lambda s: replace(s, copy=change(s.copy)))
+
+
+def tile(operand: str, change: Callable[[SharedTile], SharedTile], base: str = "ping_pong") -> Fault:
+    return lambda: with_stage(kernel(base), operand, lambda s: replace(s, tile=change(s.tile)))
+
+
+def stage(operand: str, change: Callable[[Staging], Staging], base: str = "ping_pong") -> Fault:
+    return lambda: with_stage(kernel(base), operand, change)
+
+
+def padded_by(pad: int) -> Callable[[SharedTile], SharedTile]:
+    return lambda t: replace(
+        t, pad=Named("A_PAD", Int(pad)), row_length=Named("A_ROW", t.cols + Named("A_PAD", Int(pad)))
+    )
+
+
+def paths(base: str, **changes: object) -> Fault:
+    """A kernel with its first path changed."""
+
+    def plant() -> Kernel:
+        given = kernel(base)
+        return replace(given, paths=(replace(given.paths[0], **changes), *given.paths[1:]))  # type: ignore[arg-type]
+
+    return plant
+
+
+def last_path(**changes: object) -> Fault:
+    def plant() -> Kernel:
+        given = kernel("ping_pong")
+        return replace(given, paths=(*given.paths[:-1], replace(given.paths[-1], **changes)))  # type: ignore[arg-type]
+
+    return plant
+
+
+def assuming(*assumptions: Assumption) -> Fault:
+    """A kernel whose schedule assumes what no path checks."""
+
+    def plant() -> Kernel:
+        given = kernel("ping_pong")
+        schedule = replace(given.spec.schedule, assumptions=assumptions)
+        return replace(given, spec=replace(given.spec, schedule=schedule))
+
+    return plant
+
+
+def lying(expr: Expr) -> Expr:
+    """An expression that claims to be 0, so that the constructors drop operations which it needs."""
+    return Op("^", expr, Int(0), 0, 0)
+
+
+def foreign_tile() -> Kernel:
+    """A's staging of a kernel with another block tile and as many threads."""
+    other = spec(**{**PIECES, "block_m": 64, "block_n": 128}, **VECTORS, buffers=2)
+    return with_stage(kernel("ping_pong"), "A", lambda _: steps(other)[-1].kernel.stage("A"))
+
+
+MULTIPLES = (Multiple("M", 128), Multiple("N", 64), Multiple("K", 8))
+ALIGNED = (Aligned("A", 4), Aligned("B", 4), Aligned("C", 4))
+
+FAULTS: dict[str, tuple[str, Fault]] = {
+    # Outputs.
+    "rows one too far down": ("outputs", first("M", lambda e: e + 1)),
+    "rows of two threads overlap": ("outputs", first("M", lambda e: e // 2)),
+    "all threads in the same column": ("outputs", first("N", lambda _: Int(0))),
+    "a thread dropped": (
+        "outputs",
+        lambda: replace(
+            kernel("ping_pong"),
+            threads=replace(
+                kernel("ping_pong").threads, threads=named(kernel("ping_pong").threads.threads, 127)
+            ),
+        ),
+    ),
+    "pieces too close": (
+        "outputs",
+        lambda: replace(
+            kernel("ping_pong"),
+            threads=replace(
+                kernel("ping_pong").threads,
+                rows=replace(kernel("ping_pong").threads.rows, stride=Named("PIECE_STRIDE_M", Int(60))),
+            ),
+        ),
+    ),
+    "wide vectors of C over narrow pieces": (
+        "output-vectors",
+        lambda: replace(kernel("odd"), c_vector=Named("C_VECTOR", Int(4))),
+    ),
+    "vectors of C across the thread's own tile": (
+        "output-vectors",
+        lambda: replace(kernel("column"), c_vector=Named("C_VECTOR", Int(2))),
+    ),
+    "vectors of C along the wrong axis": (
+        "output-vectors",
+        lambda: replace(kernel("column"), c_vector=Named("C_VECTOR", Int(4))),
+    ),
+    # Copies.
+    "a vector not copied": ("copy-coverage", copy("B", lambda c: replace(c, vectors=named(c.vectors, 127)))),
+    "a round not copied": ("copy-coverage", copy("A", lambda c: replace(c, copies=named(c.copies, 1)))),
+    "a lane's worth of floats not copied": (
+        "copy-coverage",
+        copy("B", lambda c: replace(c, width=named(c.width, 2))),
+    ),
+    "a row copied twice": ("copy-coverage", copy("B", lambda c: replace(c, strided=c.strided // 2 * 2))),
+    "one row too far": ("copy-coverage", copy("B", lambda c: replace(c, strided=c.strided + 1))),
+    "one vector too far": ("copy-coverage", copy("B", lambda c: replace(c, contiguous=c.contiguous + 4))),
+    "coordinates exchanged": (
+        "copy-coverage",
+        copy("A", lambda c: replace(c, strided=c.contiguous, contiguous=c.strided * 4)),
+    ),
+    "a misaligned load": (
+        "copy-vectors",
+        copy("B", lambda c: replace(c, contiguous=c.contiguous * 15 // 16)),
+    ),
+    # Shared placement.
+    "a row too short for its elements": (
+        "placement",
+        tile("B", lambda t: replace(t, row_length=Named("B_ROW", Int(60)))),
+    ),
+    "a swizzle out of the row": (
+        "placement",
+        tile(
+            "A",
+            lambda t: replace(t, swizzle=replace(t.swizzle, unit=Named("A_SWIZZLE_UNIT", Int(64)))),  # type: ignore[type-var]
+            "swizzle",
+        ),
+    ),
+    "a store to a place that was simplified wrongly": (
+        "placement",
+        copy("B", lambda c: replace(c, contiguous=lying(c.contiguous)), "swizzled_rows"),
+    ),
+    "more threads than the copy deals to": (
+        "copy-coverage",
+        stage("B", lambda s: replace(s, copy=copy_map(s.tile, Named("THREADS", Int(64)), 4))),
+    ),
+    "a pad that breaks alignment of stores": (
+        "shared-stores",
+        tile("B", padded_by(1)),
+    ),
+    "vector stores of a transposed tile": (
+        "shared-stores",
+        stage("A", lambda s: replace(s, store=named(s.store, 4))),
+    ),
+    "stores wider than loads": ("shared-stores", stage("B", lambda s: replace(s, store=named(s.store, 8)))),
+    "a swizzle that tears stored vectors": (
+        "shared-stores",
+        tile(
+            "A",
+            lambda t: replace(t, swizzle=replace(t.swizzle, unit=Named("A_SWIZZLE_UNIT", Int(2)))),  # type: ignore[type-var]
+            "swizzle",
+        ),
+    ),
+    "asynchronous copies narrower in shared memory": (
+        "async-width",
+        stage("B", lambda s: replace(s, store=named(s.store, 2)), "async4"),
+    ),
+    "asynchronous vectors that transpose": (
+        "async-width",
+        lambda: with_stage(
+            kernel("async4"), "A", lambda s: replace(s, copy=kernel("ping_pong").stage("A").copy)
+        ),
+    ),
+    # Fragment reads.
+    "a tile of another block": ("reads", foreign_tile),
+    "tiles of half the depth": (
+        "reads",
+        lambda: replace(kernel("ping_pong"), block_k=Named("BLOCK_K", Int(4))),
+    ),
+    "fragments by an index that was simplified wrongly": (
+        "reads",
+        lambda: replace(
+            kernel("swizzled_rows"),
+            threads=replace(
+                kernel("swizzled_rows").threads,
+                rows=replace(
+                    kernel("swizzled_rows").threads.rows,
+                    first=Bound("thread_row", lying(kernel("swizzled_rows").threads.rows.first.value)),
+                ),
+            ),
+        ),
+    ),
+    "wide reads of narrow pieces": (
+        "read-vectors",
+        stage("A", lambda s: replace(s, read=named(s.read, 4)), "odd"),
+    ),
+    "wide reads along K": ("read-vectors", stage("A", lambda s: replace(s, read=named(s.read, 2)), "odd")),
+    "a pad that breaks alignment of reads": ("read-vectors", tile("A", padded_by(2))),
+    "a swizzle that tears read vectors": (
+        "read-vectors",
+        lambda: with_stage(
+            kernel("swizzle"),
+            "A",
+            lambda s: replace(
+                s,
+                store=named(s.store, 2),
+                tile=replace(s.tile, swizzle=replace(s.tile.swizzle, unit=Named("U", Int(2)))),  # type: ignore[type-var]
+            ),
+        ),
+    ),
+    # Paths.
+    "a guard missing": ("guards", paths("ping_pong", requires=(*MULTIPLES[:2], *ALIGNED))),
+    "half a block tile": (
+        "guards",
+        paths("ping_pong", requires=(Multiple("M", 64), *MULTIPLES[1:], *ALIGNED)),
+    ),
+    "the general path without guards": ("guards", last_path(full=frozenset("K"))),
+    "vectors of unknown alignment": ("alignment", paths("ping_pong", requires=(*MULTIPLES, *ALIGNED[:2]))),
+    "vectors of too little alignment": (
+        "alignment",
+        paths("ping_pong", requires=(*MULTIPLES, Aligned("A", 2), *ALIGNED[1:])),
+    ),
+    "no general path": (
+        "last-resort",
+        lambda: replace(kernel("ping_pong"), paths=kernel("ping_pong").paths[:-1]),
+    ),
+    "no path at all": ("last-resort", lambda: replace(kernel("ping_pong"), paths=())),
+    "a general path that requires more": ("last-resort", last_path(requires=(Multiple("K", 2),))),
+    "an assumption on a size not checked": ("last-resort", assuming(Assumption(axis="M", multiple=4))),
+    "an assumption on alignment not checked": ("last-resort", assuming(Assumption(operand="A"))),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_refuted(name: str) -> None:
+    rule, plant = FAULTS[name]
+    with pytest.raises(ProofError) as caught:
+        verify(plant(), "a_pass")
+    assert caught.value.rule.name == rule
+    assert caught.value.after == "a_pass"
+    assert caught.value.witness or name == "no path at all"
+
+
+def test_the_message_names_pass_rule_and_witness() -> None:
+    with pytest.raises(ProofError) as caught:
+        verify(FAULTS["rows of two threads overlap"][1](), "warp_tiling")
+    assert str(caught.value) == (
+        "error[P101]: C[2][0] of the block tile has two owners\n"
+        "  = rule: outputs: each element of the block tile belongs to exactly one (thread, i, j)\n"
+        "  = after pass: warp_tiling\n"
+        "  = witness: m = 2, n = 0, thread = 0, i = 2, j = 0, other_thread = 8, other_i = 0, other_j = 0\n"
+        "  = note: a bug in gemmdsl, not in your file; please report it with the file"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, (rule, _) in FAULTS.items() if rule == "outputs"])
+def test_witnesses_of_outputs_are_true(name: str) -> None:
+    """The threads named do own the element named, or nobody does."""
+    given = FAULTS[name][1]()
+    with pytest.raises(ProofError) as caught:
+        verify(given, "a_pass")
+    witness = {key: int(value) for key, value in caught.value.witness.items()}
+    threads = given.threads
+    owners = [
+        (thread, i, j)
+        for thread in range(threads.threads.value)
+        for i in range(threads.rows.count.value)
+        if evaluate(threads.rows.index(Int(i)), {"thread": thread}) == witness.get("m")
+        for j in range(threads.cols.count.value)
+        if evaluate(threads.cols.index(Int(j)), {"thread": thread}) == witness.get("n")
+    ]
+    if "other_thread" in witness:
+        one = (witness["thread"], witness["i"], witness["j"])
+        other = (witness["other_thread"], witness["other_i"], witness["other_j"])
+        assert one != other
+        assert {one, other} <= set(owners)
+    elif "n" in witness:
+        assert not owners
+    else:
+        assert witness["m"] >= witness["BLOCK_M"]
+        row = threads.rows.index(Int(witness["i"]))
+        assert evaluate(row, {"thread": witness["thread"]}) == witness["m"]
+
+
+@pytest.mark.parametrize("name", [name for name, (rule, _) in FAULTS.items() if rule == "copy-coverage"])
+def test_witnesses_of_copies_are_true(name: str) -> None:
+    given = FAULTS[name][1]()
+    with pytest.raises(ProofError) as caught:
+        verify(given, "a_pass")
+    witness = {key: int(value) for key, value in caught.value.witness.items()}
+    staging = given.stage("B" if "n" in witness else "A")
+    fragment = "n" if "n" in witness else "m"
+    copiers = [
+        (thread, number)
+        for thread in range(given.threads.threads.value)
+        for number in range(staging.copy.copies.value)
+        for env in ({"thread": thread, "copy": number},)
+        if evaluate(staging.copy.vector, env) < staging.copy.vectors.value
+        for lane in range(staging.copy.width.value)
+        if tuple(evaluate(part, env) for part in staging.copy.coordinates(staging.copy.contiguous + lane))
+        == (witness[fragment], witness["k"])
+    ]
+    if "other_thread" in witness:
+        assert (witness["thread"], witness["copy"]) in copiers
+        assert (witness["other_thread"], witness["other_copy"]) in copiers
+        assert len(copiers) >= 2
+    elif "thread" in witness:
+        assert (witness["thread"], witness["copy"]) in copiers
+        extents = {"m": given.block_m, "n": given.block_n, "k": given.block_k}
+        assert any(
+            witness[axis] + (witness["width"] if axis == staging.copy.operand.contiguous.lower() else 1)
+            > size.value
+            for axis, size in extents.items()
+            if axis in witness and size is not None
+        )
+    else:
+        assert not copiers
+
+
+def test_limits() -> None:
+    given = kernel("async4")
+    crowded = replace(given, min_blocks=17)
+    big = with_stage(
+        given, "A", lambda s: replace(s, tile=replace(s.tile, row_length=Named("A_ROW", Int(2000))))
+    )
+    old = replace(given, spec=replace(given.spec, target=TARGETS["sm_75"]))
+    many = replace(given, threads=replace(given.threads, threads=named(given.threads.threads, 1056)))
+    for faulty, word in (
+        (crowded, "17 blocks"),
+        (big, "shared memory"),
+        (old, "sm_75 has no"),
+        (many, "1056"),
+    ):
+        with pytest.raises(ProofError, match=word) as caught:
+            verify_final(faulty, "specialise")
+        assert caught.value.rule.name == "limits"
+    assert verify_final(replace(given, min_blocks=16), "specialise")
