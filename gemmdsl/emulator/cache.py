@@ -11,9 +11,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator import errors
 
 _VARIABLE = "GEMMDSL_CACHE"
@@ -55,7 +56,11 @@ def put(name: str, make: Callable[[Path], Path]) -> Path | None:
     home = folder()
     if home is None:
         return None
-    with work_folder(home) as work:
+    with ExitStack() as cleanup:
+        try:
+            work = cleanup.enter_context(work_folder(home))
+        except GemmError:
+            return None
         made = make(work)
         path = home / name
         try:

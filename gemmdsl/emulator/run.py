@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint, Status
 from gemmdsl.emulator.library import Landing, RunOptions, ThreadOrder, load
-from gemmdsl.launch_errors import from_status, unusable
+from gemmdsl.launch_errors import extent, from_status, unusable
 from gemmdsl.reference import Floats, StoredMatrix
-from gemmdsl.spec import OperandName
+from gemmdsl.spec import Operand, OperandName
 
 _INT_MAX = 2**31 - 1
 
@@ -58,28 +59,64 @@ def run(
         raise unusable("c", f"c is {output.shape[0]} x {output.shape[1]}, and the product is {m} x {n}")
     if output is None and beta != 0:
         raise unusable("c", f"beta = {beta:g} needs c")
-    problem = source.problem
-    try:
-        stored = {
-            "A": StoredMatrix(problem.a, m, k, ld=_ld("lda", lda)),
-            "B": StoredMatrix(problem.b, k, n, ld=_ld("ldb", ldb)),
-            "C": StoredMatrix(problem.c, m, n, ld=_ld("ldc", ldc)),
-        }
-    except (MemoryError, ValueError) as too_large:
-        raise unusable("", f"no memory for operands of {m} x {n} x {k}: {too_large}") from too_large
-    arguments: dict[str, int] = {"M": m, "N": n, "K": k}
-    for name, matrix in stored.items():
-        arguments[name] = matrix.address
-        arguments[matrix.operand.ld] = matrix.ld
-    if not _leading_dimensions_hold(source, arguments):
-        raise from_status(Status.LEADING_DIMENSION, source, arguments)
+    stored = store(source, m, n, k, lda=lda, ldb=ldb, ldc=ldc)
     stored["A"].fill(left)
     stored["B"].fill(right)
     if output is not None:
         stored["C"].fill(output)
     options = RunOptions(order, seed, async_landing)
-    launch(source, arguments, alpha, beta, entry=entry, options=options)
+    launch(source, arguments_of(stored, m, n, k), alpha, beta, entry=entry, options=options)
     return np.ascontiguousarray(stored["C"].matrix)
+
+
+def store(
+    source: CudaSource,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    lda: int | None = None,
+    ldb: int | None = None,
+    ldc: int | None = None,
+) -> dict[OperandName, StoredMatrix]:
+    """Poisoned memory for the three operands; leading dimensions default to the least legal ones.
+
+    LaunchError for a leading dimension that is too small, and when there is no memory.
+    """
+    problem = source.problem
+    shapes: tuple[tuple[Operand, int, int, int | None], ...] = (
+        (problem.a, m, k, lda),
+        (problem.b, k, n, ldb),
+        (problem.c, m, n, ldc),
+    )
+    sizes = {"M": m, "N": n, "K": k}
+    for operand, _, _, ld in shapes:
+        sizes[operand.ld] = max(1, sizes[operand.contiguous]) if ld is None else ld
+    _check_range(sizes)
+    _check_leading_dimensions(source, sizes)
+    needed = sum(4 * extent(operand, sizes) for operand, *_ in shapes)
+    if needed > (installed := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
+        raise unusable(
+            "",
+            f"operands of {m} x {n} x {k} take {needed / 2**30:.1f} GiB of memory,"
+            f" and this machine has {installed / 2**30:.1f} GiB",
+        )
+    try:
+        return {
+            operand.name: StoredMatrix(operand, rows, cols, ld=sizes[operand.ld])
+            for operand, rows, cols, _ in shapes
+        }
+    except MemoryError as too_large:
+        raise unusable("", f"no memory for operands of {m} x {n} x {k}: {too_large}") from too_large
+
+
+def arguments_of(stored: Mapping[OperandName, StoredMatrix], m: int, n: int, k: int) -> dict[str, int]:
+    """What `launch` is to be called with."""
+    arguments = {"M": m, "N": n, "K": k}
+    for name, matrix in stored.items():
+        arguments[name] = matrix.address
+        arguments[matrix.operand.ld] = matrix.ld
+    return arguments
 
 
 def launch(
@@ -101,9 +138,7 @@ def launch(
         raise unusable("alpha", f"alpha = {alpha:g}, and problem {problem.name} has no alpha")
     if not problem.beta and beta != 0:
         raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
-    for name, value in arguments.items():
-        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
-            raise unusable(name, f"{name} = {value} is no 32-bit integer")
+    _check_range(arguments)
     forced = None if entry is None else _forced(source, entry, arguments)
     library = load(source, cached=cached)
     values: dict[str, float] = {**arguments, "alpha": alpha, "beta": beta}
@@ -136,15 +171,21 @@ def _forced(source: CudaSource, entry: str, arguments: Mapping[str, int]) -> Ent
     for name in ("M", "N", "K"):
         if arguments[name] < 0:
             raise from_status(Status.NEGATIVE_SIZE, source, arguments)
-    if not _leading_dimensions_hold(source, arguments):
-        raise from_status(Status.LEADING_DIMENSION, source, arguments)
+    _check_leading_dimensions(source, arguments)
     return found
 
 
-def _leading_dimensions_hold(source: CudaSource, arguments: Mapping[str, int]) -> bool:
+def _check_range(arguments: Mapping[str, int]) -> None:
+    for name, value in arguments.items():
+        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
+            raise unusable(name, f"{name} = {value} is no 32-bit integer")
+
+
+def _check_leading_dimensions(source: CudaSource, arguments: Mapping[str, int]) -> None:
     names: tuple[OperandName, ...] = ("A", "B", "C")
-    operands = [source.problem.operand(name) for name in names]
-    return all(arguments[operand.ld] >= max(1, arguments[operand.contiguous]) for operand in operands)
+    for operand in map(source.problem.operand, names):
+        if arguments[operand.ld] < max(1, arguments[operand.contiguous]):
+            raise from_status(Status.LEADING_DIMENSION, source, arguments)
 
 
 def _matrix(name: str, value: ArrayLike) -> NDArray[np.floating]:
@@ -159,11 +200,3 @@ def _matrix(name: str, value: ArrayLike) -> NDArray[np.floating]:
         raise unusable(name, f"{name} has dtype {array.dtype}, and numbers are needed")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
-
-
-def _ld(name: str, value: int | None) -> int | None:
-    if value is not None and not 0 <= value <= _INT_MAX:
-        # The buffer is made from it: a launcher never sees this one.
-        raise unusable(name, f"{name} = {value} is no leading dimension")
-    return value
-

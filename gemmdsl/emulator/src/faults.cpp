@@ -29,6 +29,9 @@ void describe(Worker& worker, int signal, const siginfo_t& info) {
         snprintf(cause, sizeof cause, "undefined operation, for which the compiler left no code,");
     } else if (worker.stacks->in_guard(address)) {
         snprintf(cause, sizeof cause, "stack overflow");
+    } else if (address == nullptr) {
+        // Also what the machine reports for addresses that it cannot even represent.
+        snprintf(cause, sizeof cause, "access to a null or impossible address");
     } else {
         snprintf(cause, sizeof cause, "access to invalid address %p", static_cast<const void*>(address));
     }
