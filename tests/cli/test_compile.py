@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -243,6 +245,34 @@ def test_a_failure_of_the_second_schedule_leaves_nothing(here: Path, monkeypatch
     assert result.exit_code == 2
     assert calls == ["sm_80", "sm_80"]
     assert made(here) == []
+
+
+def test_an_interrupt_leaves_nothing(here: Path) -> None:
+    compiler = here / "cuda" / "bin" / "nvcc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in\n'
+        "  --version) echo release 13.0 ;;\n"
+        "  --list-gpu-code) echo sm_80 ;;\n"
+        f"  *) touch {here}/started; sleep 60 ;;\n"
+        "esac\n"
+    )
+    compiler.chmod(0o755)
+    (here / "tmp").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "gemmdsl", "compile", "one.gemm", "--emit", "cubin", "-o", "k.cubin"],
+        env=os.environ | {"GEMMDSL_CUDA": str(here / "cuda"), "TMPDIR": str(here / "tmp")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not (here / "started").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
+    assert (process.returncode, messages) == (130, "interrupted\n")
+    assert not (here / "k.cubin").exists()
+    assert list((here / "tmp").iterdir()) == []
 
 
 def test_spills_are_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
