@@ -99,11 +99,14 @@ def _reported(path: Path) -> Iterator[None]:
 
 
 def _diagnosed(path: Path, problem: OSError) -> OutputError:
-    parent = path.parent
+    parent = path.resolve().parent if path.is_symlink() else path.parent
     if problem.errno == errno.EISDIR:
         return OutputError("G702", f"cannot write {path}: it is a folder", help="name a file in it")
-    if problem.errno == errno.ENOENT:
+    if problem.errno == errno.ENOENT and not parent.exists():
         return OutputError("G701", f"cannot write {path}: the folder {parent} does not exist")
+    if problem.errno == errno.ENOENT:
+        # What /proc says, and other folders that no program can put a file into.
+        return OutputError("G703", f"cannot write {path}: {parent} takes no new files")
     if problem.errno == errno.ENOTDIR:
         return OutputError("G701", f"cannot write {path}: {parent} is not a folder")
     if problem.errno == errno.EEXIST:

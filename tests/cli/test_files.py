@@ -71,6 +71,20 @@ def test_missing_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_link_into_a_missing_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("missing/a.cu")
+    with pytest.raises(OutputError, match=r"the folder .*missing does not exist") as caught:
+        write_text(tmp_path / "link", "x")
+    assert code(caught) == "G701"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_folder_that_takes_no_files() -> None:
+    with pytest.raises(OutputError) as caught:
+        write_text(Path("/proc/gemmdsl.cu"), "x")
+    assert code(caught) == "G703"
+
+
 def test_parent_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="file is not a folder") as caught:
