@@ -181,8 +181,11 @@ def _apply(kind: OpKind, left: int, right: int) -> int:
 
 
 def _make(kind: OpKind, left: Expr, right: Expr, lo: int, hi: int) -> Expr:
-    if isinstance(left, Int) and isinstance(right, Int):
-        return Int(_apply(kind, left.value, right.value))
+    a, b = constant(left), constant(right)
+    if a is not None and b is not None:
+        lo = hi = _apply(kind, a, b)
+        if isinstance(left, Int) and isinstance(right, Int):
+            return Int(lo)
     return Op(kind, left, right, max(lo, -UNBOUNDED), min(hi, UNBOUNDED))
 
 
@@ -220,7 +223,7 @@ def div(left: Expr, right: Expr) -> Expr:
     if divisor == 1:
         return left
     if constant(left) is not None:
-        return _make("/", left, right, left.lo // divisor, left.hi // divisor)
+        return _make("/", left, right, 0, 0)
     multiples, rest = _split_multiples(left, divisor)
     if rest is None or 0 <= rest.lo <= rest.hi < divisor:
         quotient: Expr = Int(0)
@@ -240,7 +243,7 @@ def mod(left: Expr, right: Expr) -> Expr:
     if divisor == 1:
         return Int(0)
     if constant(left) is not None:
-        return _make("%", left, right, left.lo % divisor, left.lo % divisor)
+        return _make("%", left, right, 0, 0)
     _, rest = _split_multiples(left, divisor)
     if rest is None:
         return Int(0)

@@ -16,7 +16,7 @@ from typing import Literal, assert_never
 from gemmdsl.cuda_source import Condition
 from gemmdsl.index import UNBOUNDED, Expr, Named, Var
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
-from gemmdsl.spec import Axis, OperandName, Spec, StagedName
+from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes
 
 K_TILES = Var("k_tiles", UNBOUNDED)
 TILE = Var("tile", UNBOUNDED)
@@ -191,7 +191,7 @@ class Kernel:
         """Bytes of shared memory of a block."""
         if self.staging is None:
             return 0
-        return sum(4 * stage.tile.words * stage.tile.slots for stage in self.staging)
+        return sum(tile_bytes(stage.tile.words * stage.tile.slots) for stage in self.staging)
 
     @property
     def preconditions(self) -> tuple[Condition, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gemmdsl.rules_options import SharedTile, shared_tile
-from gemmdsl.spec import Axis, Problem, Schedule, Stage, StagedName
+from gemmdsl.spec import Axis, Problem, Schedule, Stage, StagedName, tile_bytes
 from gemmdsl.target import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM, WARP_SIZE, Target
 
 # Registers are handed out per thread in steps of this many.
@@ -51,8 +51,9 @@ class Case:
             tile_a = shared_tile(problem.a, s.stage_a.transpose, block)
             tile_b = shared_tile(problem.b, s.stage_b.transpose, block)
             self.staged = (("A", s.stage_a, tile_a), ("B", s.stage_b, tile_b))
-        elements = sum(tile.rows * (tile.cols + stage.pad) for _, stage, tile in self.staged)
-        self.shared_bytes = 4 * elements * s.buffers
+        self.shared_bytes = sum(
+            tile_bytes(tile.rows * (tile.cols + stage.pad) * s.buffers) for _, stage, tile in self.staged
+        )
         threads = max(1, self.threads)
         self.registers = outputs + s.thread_m + s.thread_n
         if s.buffers == 2 and not s.asynchronous:

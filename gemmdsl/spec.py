@@ -38,6 +38,15 @@ class LaneOrder(Enum):
     PAIRED = "paired"
 
 
+# Each operand's tiles begin where a vector of four floats may lie.
+SHARED_ALIGNMENT = 16
+
+
+def tile_bytes(floats: int) -> int:
+    """Bytes of shared memory that `floats` of one operand take, all its buffers together."""
+    return -(-4 * floats // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A matrix of the problem; `rows` and `cols` name its axes, `order` its layout in memory."""

@@ -154,7 +154,9 @@ def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
         "banner": _banner(kernel, plan, proofs),
         "constants": constant_groups(text.used),
         "checks": _checks(kernel),
-        "size_checks": (Check(f"sizeof(Tiles) == {kernel.shared_bytes}", "the tiles lie without gaps"),),
+        "size_checks": (
+            Check(f"sizeof(Tiles) == {kernel.shared_bytes}", "the shared memory that was planned"),
+        ),
         "staged": bool(stages),
         "stages": stages,
         "direct": direct,

@@ -34,10 +34,15 @@ def specialise(kernel: Kernel) -> Kernel:
     paths: list[Path] = []
     if multiples or alignment:
         paths.append(
-            Path("fast", general.full | frozenset(blocks), everything_aligned, (*multiples, *alignment))
+            Path(
+                "fast",
+                general.full | frozenset(blocks),
+                everything_aligned,
+                (*general.requires, *multiples, *alignment),
+            )
         )
     if multiples and alignment:
-        paths.append(Path("edge", general.full, everything_aligned, tuple(alignment)))
+        paths.append(Path("edge", general.full, everything_aligned, (*general.requires, *alignment)))
     if not paths:
         return kernel
     return replace(kernel, paths=(*paths, general))

@@ -1,0 +1,374 @@
+// sgemm_v3_2: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
+//
+// source    ladder.gemm, schedule v3_2 (gemm 1)
+// target    sm_75
+// operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
+// passes    register_blocking, stage_shared, transpose, pad, vectorise, ping_pong, specialise
+// launch    ceil(M / 128) * ceil(N / 128) blocks of 256 threads
+// shared    16640 bytes, static
+// fast      M % 128 == 0, N % 128 == 0, K % 8 == 0, A, B, C aligned for 4-float vectors
+// edge      A, B, C aligned for 4-float vectors
+// general   always right
+// proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
+//           C stores: 4 neighbours at a time, each vector at a multiple of 4
+//           A tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4
+//           A tile: 1024 elements at distinct shared words, padding of 4 unused
+//           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           B tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4
+//           B tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
+//           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           guards (fast, edge, general): an axis without guard and a vector in global memory
+//           follow from the conditions
+//           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
+//           shared memory: no two threads touch a word without a barrier between, unless both read
+//
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
+// propagate.
+
+#include <cuda_runtime.h>
+
+#include <climits>
+#include <cstdint>
+
+namespace {
+
+// Tiles and threads.
+constexpr int BLOCK_M = 128;
+constexpr int BLOCK_N = 128;
+constexpr int BLOCK_K = 8;
+constexpr int BUFFERS = 2;  // slots of each shared tile
+constexpr int THREAD_M = 8;  // outputs of a thread
+constexpr int THREAD_N = 8;  // outputs of a thread
+constexpr int PIECE_M = 4;  // neighbouring ones
+constexpr int PIECE_N = 4;  // neighbouring ones
+constexpr int THREADS_M = BLOCK_M / THREAD_M;
+constexpr int THREADS_N = BLOCK_N / THREAD_N;
+constexpr int THREADS = THREADS_M * THREADS_N;  // of a block
+constexpr int PIECE_STRIDE_M = THREADS_M * PIECE_M;  // from piece to piece
+constexpr int PIECE_STRIDE_N = THREADS_N * PIECE_N;  // from piece to piece
+
+// How A moves and where its tile lies.
+constexpr int A_PAD = 4;  // unused floats at the end of a row
+constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
+constexpr int A_VECTOR = 4;  // floats per global load of A
+constexpr int A_STORE = 1;  // floats per shared store
+constexpr int A_READ = 4;  // floats per shared read
+constexpr int A_ROW_VECTORS = BLOCK_K / A_VECTOR;  // loads per row of the global tile
+constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
+constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
+
+// How B moves and where its tile lies.
+constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
+constexpr int B_VECTOR = 4;  // floats per global load of B
+constexpr int B_STORE = 4;  // floats per shared store
+constexpr int B_READ = 4;  // floats per shared read
+constexpr int B_ROW_VECTORS = BLOCK_N / B_VECTOR;  // loads per row of the global tile
+constexpr int B_VECTORS = BLOCK_K * B_ROW_VECTORS;  // loads per tile
+constexpr int B_COPIES = B_VECTORS / THREADS;  // loads per thread and tile
+
+// How C moves.
+constexpr int C_VECTOR = 4;  // floats per store of C
+
+static_assert(THREADS <= 1024, "CUDA's limit");
+static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+
+// The shared tiles of a block.
+struct Tiles {
+  alignas(16) float A[BUFFERS][BLOCK_K][A_ROW];
+  alignas(16) float B[BUFFERS][BLOCK_K][B_ROW];
+};
+static_assert(sizeof(Tiles) == 16640, "the shared memory that was planned");
+
+// Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
+__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+
+// Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
+template <int WIDTH>
+__device__ __forceinline__ void move(float* to, const float* from) {
+  static_assert(WIDTH == 1 || WIDTH == 2 || WIDTH == 4, "vectors of 1, 2 or 4 floats");
+  if constexpr (WIDTH == 4) {
+    *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+  } else if constexpr (WIDTH == 2) {
+    *reinterpret_cast<float2*>(to) = *reinterpret_cast<const float2*>(from);
+  } else {
+    *to = *from;
+  }
+}
+// Reads WIDTH neighbours of global memory; those from `valid` on are not touched and become zero.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void load_global(float (&to)[WIDTH], const float* from, int valid) {
+  if (ALIGNED && valid >= WIDTH) {
+    move<WIDTH>(to, from);
+  } else {
+#pragma unroll
+    for (int e = 0; e < WIDTH; ++e) to[e] = e < valid ? from[e] : 0.0f;
+  }
+}
+
+// Writes WIDTH neighbours to global memory, but none from `valid` on.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void store_global(float* to, const float (&from)[WIDTH], int valid) {
+  if (ALIGNED && valid >= WIDTH) {
+    move<WIDTH>(to, from);
+  } else {
+#pragma unroll
+    for (int e = 0; e < WIDTH; ++e) {
+      if (e < valid) to[e] = from[e];
+    }
+  }
+}
+
+// Reads this thread's share of K tile `tile` of A into registers.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float* A, int lda,
+                                       int m_left, int depth, int tile, int thread) {
+  const float* const from = A + tile * BLOCK_K;
+  const int k_left = depth - tile * BLOCK_K;
+#pragma unroll
+  for (int copy = 0; copy < A_COPIES; ++copy) {
+    const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
+    const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
+    const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+    load_global<A_VECTOR, ALIGNED>(to[copy], from + offset(m, lda) + k, valid);
+  }
+}
+
+// Stores what load_a read into a shared tile, kept as [k][m].
+__device__ __forceinline__ void store_a(float (&tile)[BLOCK_K][A_ROW],
+                                        const float (&from)[A_COPIES][A_VECTOR], int thread) {
+#pragma unroll
+  for (int copy = 0; copy < A_COPIES; ++copy) {
+    const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
+    const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
+#pragma unroll
+    for (int e = 0; e < A_VECTOR; e += A_STORE) {
+      move<A_STORE>(&tile[k + e][m], &from[copy][e]);
+    }
+  }
+}
+
+// Reads this thread's share of K tile `tile` of B into registers.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float* B, int ldb,
+                                       int n_left, int depth, int tile, int thread) {
+  const float* const from = B + offset(tile * BLOCK_K, ldb);
+  const int k_left = depth - tile * BLOCK_K;
+#pragma unroll
+  for (int copy = 0; copy < B_COPIES; ++copy) {
+    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+    const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+    load_global<B_VECTOR, ALIGNED>(to[copy], from + offset(k, ldb) + n, valid);
+  }
+}
+
+// Stores what load_b read into a shared tile, kept as [k][n].
+__device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
+                                        const float (&from)[B_COPIES][B_VECTOR], int thread) {
+#pragma unroll
+  for (int copy = 0; copy < B_COPIES; ++copy) {
+    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+#pragma unroll
+    for (int e = 0; e < B_VECTOR; e += B_STORE) {
+      move<B_STORE>(&tile[k][n + e], &from[copy][e]);
+    }
+  }
+}
+
+// acc += A tile @ B tile: fragments from shared memory, then one FMA per output and k.
+__device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
+                                         const float (&a_tile)[BLOCK_K][A_ROW],
+                                         const float (&b_tile)[BLOCK_K][B_ROW], int thread_row,
+                                         int thread_col) {
+#pragma unroll
+  for (int k = 0; k < BLOCK_K; ++k) {
+    alignas(16) float a[THREAD_M];
+    alignas(16) float b[THREAD_N];
+#pragma unroll
+    for (int i = 0; i < THREAD_M; i += A_READ) {
+      move<A_READ>(&a[i], &a_tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
+    }
+#pragma unroll
+    for (int j = 0; j < THREAD_N; j += B_READ) {
+      move<B_READ>(&b[j], &b_tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
+    }
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+      for (int j = 0; j < THREAD_N; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
+// C = alpha * A @ B + beta * C for this thread's outputs; C is read only when beta != 0.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_left, float scale,
+                                        float beta, const float (&acc)[THREAD_M][THREAD_N],
+                                        int thread_row, int thread_col) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; j += C_VECTOR) {
+      const int m = thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M;
+      const int n = thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N;
+      const int valid = FULL ? C_VECTOR : (m < m_left ? n_left - n : 0);
+      float* const to = C + offset(m, ldc) + n;
+      alignas(16) float out[C_VECTOR];
+      if (beta != 0.0f) {
+        load_global<C_VECTOR, ALIGNED>(out, to, valid);
+#pragma unroll
+        for (int e = 0; e < C_VECTOR; ++e) out[e] = fmaf(beta, out[e], scale * acc[i][j + e]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < C_VECTOR; ++e) out[e] = scale * acc[i][j + e];
+      }
+      store_global<C_VECTOR, ALIGNED>(to, out, valid);
+    }
+  }
+}
+
+// One block: the tile of C whose first row and column are block_row and block_col.
+// FULL: M, N and K are whole tiles, no guards; ALIGNED: vectors are allowed in global memory.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K, float alpha,
+                                              const float* __restrict__ A, int lda,
+                                              const float* __restrict__ B, int ldb, float beta,
+                                              float* __restrict__ C, int ldc) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int thread_row = (thread / THREADS_N) * PIECE_M;
+  const int thread_col = (thread % THREADS_N) * PIECE_N;
+  const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
+  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int m_left = M - block_row;  // rows and columns of C from here on
+  const int n_left = N - block_col;
+  A += offset(block_row, lda);
+  B += block_col;
+  C += offset(block_row, ldc) + block_col;
+  const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
+  const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
+
+  float acc[THREAD_M][THREAD_N] = {};
+  alignas(16) float next_a[A_COPIES][A_VECTOR];
+  alignas(16) float next_b[B_COPIES][B_VECTOR];
+
+  if (0 < k_tiles) {
+    load_a<FULL, ALIGNED>(next_a, A, lda, m_left, depth, 0, thread);
+    load_b<FULL, ALIGNED>(next_b, B, ldb, n_left, depth, 0, thread);
+    store_a(tiles.A[0], next_a, thread);
+    store_b(tiles.B[0], next_b, thread);
+    __syncthreads();  // the first tile is complete before anyone reads it
+  }
+  for (int tile = 0; tile < k_tiles; ++tile) {
+    if (tile + 1 < k_tiles) {
+      load_a<FULL, ALIGNED>(next_a, A, lda, m_left, depth, tile + 1, thread);
+      load_b<FULL, ALIGNED>(next_b, B, ldb, n_left, depth, tile + 1, thread);
+    }
+    multiply(acc, tiles.A[tile % BUFFERS], tiles.B[tile % BUFFERS], thread_row, thread_col);
+    if (tile + 1 < k_tiles) {
+      store_a(tiles.A[(tile + 1) % BUFFERS], next_a, thread);
+      store_b(tiles.B[(tile + 1) % BUFFERS], next_b, thread);
+    }
+    __syncthreads();  // the next tile is complete, and nobody reads this one any more
+  }
+  store_c<FULL, ALIGNED>(C, ldc, m_left, n_left,
+                         depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
+}
+
+}  // namespace
+
+// Right when M % 128 == 0, N % 128 == 0, K % 8 == 0, A, B, C aligned for 4-float vectors.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_v3_2_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
+  __shared__ Tiles tiles;
+  compute_block<true, true>(tiles, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Right when A, B, C aligned for 4-float vectors.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_v3_2_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
+  __shared__ Tiles tiles;
+  compute_block<false, true>(tiles, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Right for every size, leading dimension and alignment.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_v3_2_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                   int ldc) {
+  __shared__ Tiles tiles;
+  compute_block<false, false>(tiles, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+namespace {
+
+// What the launcher returns; the header repeats these.
+enum Status {
+  SUCCESS = 0,
+  NEGATIVE_SIZE = 1,
+  LEADING_DIMENSION = 2,
+  NULL_POINTER = 3,
+  OVERLAP = 4,
+  PRECONDITION = 5,
+  TOO_LARGE = 6,
+  LAUNCH_FAILED = 7,
+};
+// Whether every row (or column) starts at an address that allows vectors of `width` floats.
+bool aligned(const float* matrix, int ld, int width) {
+  return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
+}
+
+// Whether the output, `c_rows` lines of `c_length` floats, shares memory with an input of the same
+// form.
+bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, int rows,
+             int length, int ld) {
+  const auto first = [](const float* p) { return reinterpret_cast<uintptr_t>(p); };
+  const auto bytes = [](int count, int extent, int stride) {
+    return (
+            static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
+           sizeof(float);
+  };
+  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c) + bytes(c_rows, c_length, ldc);
+}
+
+template <typename... Parameters, typename... Arguments>
+int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
+           Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(THREADS);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
+}
+
+}  // namespace
+
+// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+extern "C" int sgemm_v3_2(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
+                          int ldb, float beta, float* C, int ldc, cudaStream_t stream) {
+  if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
+  if (lda < K || lda < 1) return LEADING_DIMENSION;
+  if (ldb < N || ldb < 1) return LEADING_DIMENSION;
+  if (ldc < N || ldc < 1) return LEADING_DIMENSION;
+  if (M == 0 || N == 0) return SUCCESS;
+  const bool reads_inputs = K > 0 && alpha != 0.0f;
+  if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
+  const int64_t blocks = (static_cast<int64_t>(M) + BLOCK_M - 1) / BLOCK_M * ((static_cast<int64_t>(N) + BLOCK_N - 1) / BLOCK_N);
+  if (blocks > INT_MAX) return TOO_LARGE;
+  const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  if (full_tiles && vectors) return launch(sgemm_v3_2_fast, blocks, stream, M, N, K, alpha, A, lda,
+                                           B, ldb, beta, C, ldc);
+  if (vectors) return launch(sgemm_v3_2_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta,
+                             C, ldc);
+  return launch(sgemm_v3_2_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}

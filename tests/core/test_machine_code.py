@@ -1,0 +1,42 @@
+"""What nvcc makes of every example: no warnings, no spills, no stack, the shared memory that was planned."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmdsl.diagnostics import GemmError
+from gemmdsl.target import TARGETS
+from gemmdsl.toolchain import compile_cubin
+from tests import examples
+
+# Every example is compiled for these; the remaining targets are tried with the ladder's top.
+MAIN_TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120")
+
+
+def _cases() -> list[tuple[str, str, str]]:
+    cases = []
+    for file, schedule in examples.schedules():
+        targets = TARGETS if schedule in ("v3_2", "v5_async") else MAIN_TARGETS
+        for target in targets:
+            try:
+                examples.program(file).spec(schedule, target)
+            except GemmError:
+                continue  # a rule forbids it there, such as asynchronous copies before sm_80
+            cases.append((file, schedule, target))
+    return cases
+
+
+@pytest.mark.nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "schedule", "target"), _cases())
+def test_compiles_without_warnings_spills_or_stack(file: str, schedule: str, target: str) -> None:
+    kernel = examples.kernel(file, schedule, target)
+    cubin = compile_cubin(kernel.source, target)
+    plan = kernel.launch_plan
+    usage = {entry.entry: entry for entry in cubin.usage}
+    assert set(usage) == {entry.name for entry in plan.entries}
+    for entry in usage.values():
+        assert not entry.spills
+        assert entry.stack == 0
+        assert entry.shared == plan.static_shared_bytes
+        assert entry.registers * plan.threads <= 65536
