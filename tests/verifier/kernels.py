@@ -23,9 +23,9 @@ def spec(*, target: str = "sm_80", a: Order = ROW, b: Order = ROW, c: Order = RO
     return Spec(problem, Schedule("sample", **schedule), TARGETS[target])
 
 
-TILE_8X8 = {"block_m": 128, "block_n": 64, "block_k": 8, "thread_m": 8, "thread_n": 8}
-PIECES = {**TILE_8X8, "piece_m": 4, "piece_n": 4}
-VECTORS = {
+TILE_8X8: dict[str, Any] = {"block_m": 128, "block_n": 64, "block_k": 8, "thread_m": 8, "thread_n": 8}
+PIECES: dict[str, Any] = {**TILE_8X8, "piece_m": 4, "piece_n": 4}
+VECTORS: dict[str, Any] = {
     "stage_a": Stage(load=4, read=4, transpose=True, pad=4),
     "stage_b": Stage(load=4, store=4, read=4),
     "c_vector": 4,

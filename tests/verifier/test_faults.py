@@ -29,10 +29,11 @@ def first(axis: str, change: Callable[[Expr], Expr]) -> Fault:
 
     def plant() -> Kernel:
         given = kernel("ping_pong")
-        of_axis = given.threads.rows if axis == "M" else given.threads.cols
+        threads = given.threads
+        of_axis = threads.rows if axis == "M" else threads.cols
         changed = replace(of_axis, first=Bound(of_axis.first.name, change(of_axis.first.value)))
-        key = "rows" if axis == "M" else "cols"
-        return replace(given, threads=replace(given.threads, **{key: changed}))
+        rows, cols = (changed, threads.cols) if axis == "M" else (threads.rows, changed)
+        return replace(given, threads=replace(threads, rows=rows, cols=cols))
 
     return plant
 

@@ -336,7 +336,7 @@ def other_slot(statement: Stmt) -> tuple[Stmt, ...]:
     slot = getattr(statement, "slot", None)
     if slot is None:
         return (statement, Barrier("an extra one"))
-    return (replace(statement, slot=(slot + 1) % 2),)  # type: ignore[call-arg, arg-type]
+    return (replace(statement, slot=(slot + 1) % 2),)
 
 
 def exchanged(loop: For) -> tuple[Stmt, ...]:

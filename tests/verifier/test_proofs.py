@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from textwrap import indent
 from time import process_time
 
 import pytest
 
 from gemmdsl.index import Int, evaluate
-from gemmdsl.ir import Kernel
+from gemmdsl.ir import Barrier, Kernel
+from gemmdsl.layout import SharedTile
 from gemmdsl.passes import steps
 from gemmdsl.spec import LaneOrder, Stage
-from gemmdsl.verifier import RULES, verify, verify_final
-from tests.verifier.kernels import SPECS, kernel, spec
+from gemmdsl.verifier import RULES, ProofError, verify, verify_final
+from tests.verifier.kernels import SPECS, edit, kernel, spec
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -67,7 +70,7 @@ def test_counting_element_by_element_agrees(name: str) -> None:
                 if evaluate(copy.vector, env) >= copy.vectors.value:
                     continue
                 for lane in range(copy.width.value):
-                    f, k = (evaluate(e, env) for e in copy.coordinates(copy.contiguous + lane))
+                    f, k = (int(evaluate(e, env)) for e in copy.coordinates(copy.contiguous + lane))
                     assert (f, k) not in stored
                     stored[f, k] = _word(staging.tile, f, k)
         extent = (given.block_m if tile.fragment_axis == "M" else given.block_n).value
@@ -81,7 +84,7 @@ def _axis(given: Kernel, axis: str, thread: int) -> list[int]:
     return [int(evaluate(of_axis.index(Int(i)), {"thread": thread})) for i in range(of_axis.count.value)]
 
 
-def _word(tile, f: int, k: int) -> int:  # type: ignore[no-untyped-def]
+def _word(tile: SharedTile, f: int, k: int) -> int:
     row, col = (int(evaluate(part, {})) for part in tile.place(Int(f), Int(k)))
     return row * tile.row_length.value + col
 
@@ -117,9 +120,6 @@ def test_every_lane_map_is_proved(lanes: tuple[int, int], order: LaneOrder) -> N
 
 def test_a_block_of_one_thread_needs_no_barrier() -> None:
     """The hazard check looks at words and threads, not at the mere presence of barriers."""
-    from gemmdsl.ir import Barrier
-    from tests.verifier.kernels import edit
-
     alone = steps(spec(block_m=4, block_n=4, block_k=4, thread_m=4, thread_n=4, piece_m=4, piece_n=4))[
         -1
     ].kernel
@@ -157,3 +157,17 @@ def test_the_largest_tiles_are_proved_in_time() -> None:
 def test_equal_kernels_give_equal_proofs() -> None:
     given = kernel("ping_pong")
     assert verify(replace(given), "a") == verify(given, "b")
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "proofs.md").read_text(encoding="utf-8")
+
+
+def test_the_document_lists_the_rules() -> None:
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith("| P")]
+    assert rows == [f"| {rule.code} | {rule.name} | {rule.formula} |" for rule in RULES]
+
+
+def test_the_document_shows_a_real_message() -> None:
+    with pytest.raises(ProofError) as caught:
+        verify(edit(kernel("ping_pong"), Barrier, lambda _: (), 1), "ping_pong")
+    assert indent(str(caught.value), "    ") in DOCUMENT
