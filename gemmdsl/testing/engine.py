@@ -1,0 +1,172 @@
+"""Tests one kernel: saved failures, a fixed list of cases, drawn ones, and calls that must be refused.
+
+The first failure ends the test of a kernel; it is shrunk, so that what is reported is small.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from gemmdsl.api import CompiledKernel
+from gemmdsl.testing import refusals
+from gemmdsl.testing.case import Case, command
+from gemmdsl.testing.edges import MAX_WORK, systematic
+from gemmdsl.testing.outcome import Finding, Outcome
+from gemmdsl.testing.shapes import cases
+from gemmdsl.testing.shrink import shrink
+from gemmdsl.testing.trial import run_case
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How thoroughly a kernel is tested.
+
+    `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `replay` are cases to
+    begin with.
+    """
+
+    examples: int = 100
+    seed: int = 0
+    work: int = MAX_WORK
+    replay: tuple[Case, ...] = ()
+    cached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is wrong, and the case that shows it; None when a call was not refused as it must be."""
+
+    findings: tuple[Finding, ...]
+    case: Case | None = None
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.findings))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """What was done with one kernel: cases by path (`""`: nothing had to be launched), refused calls, time in
+    seconds; `drifting` cases had errors larger than rounding that averages out.  `failure` is None if all was
+    right."""
+
+    kernel: CompiledKernel
+    paths: Counter[str]
+    refused: int
+    drifting: int
+    seconds: float
+    failure: Failure | None = None
+    unmet: tuple[str, ...] = field(default=())
+
+    @property
+    def cases(self) -> int:
+        return sum(self.paths.values())
+
+
+class _Failed(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+def steps(kernel: CompiledKernel, chosen: Settings) -> int:
+    """How often `check_kernel` reports progress when nothing fails."""
+    fixed = systematic(kernel.spec, kernel.launch_plan, chosen.work)
+    return len(chosen.replay) + len(fixed) + chosen.examples + len(list(refusals.calls(kernel.cuda)))
+
+
+def check_kernel(
+    kernel: CompiledKernel, chosen: Settings = Settings(), progress: Progress = lambda count: None
+) -> KernelReport:
+    """Run all tests of one kernel; `progress` is called with the number of tests done since the last call.
+
+    Raises ToolError when there is no C++ compiler or it does not accept the text.
+    """
+    run = _Run(kernel, chosen, progress)
+    started = time.perf_counter()
+    failure: Failure | None = None
+    try:
+        run.all()
+    except _Failed as failed:
+        failure = failed.failure
+    seconds = time.perf_counter() - started
+    paths = {entry.path for entry in kernel.launch_plan.entries}
+    unmet = tuple(sorted(paths - run.paths.keys())) if failure is None else ()
+    return KernelReport(kernel, run.paths, run.refused, run.drifting, seconds, failure, unmet)
+
+
+def assert_kernel_matches_numpy(kernel: CompiledKernel, examples: int = 100, seed: int = 0) -> None:
+    """AssertionError with a small failing case and how to repeat it, when a kernel is wrong anywhere."""
+    report = check_kernel(kernel, Settings(examples=examples, seed=seed))
+    if (failure := report.failure) is None:
+        return
+    spec = kernel.spec
+    lines = [f"{spec.schedule.name} for {spec.target.name}: {failure}"]
+    if failure.case is not None:
+        lines.append(f"  {failure.case}")
+        again = command(spec.problem, failure.case, spec.file, spec.schedule.name, spec.target.name)
+        lines.append(f"repeat with: {again}")
+    raise AssertionError("\n".join(lines))
+
+
+class _Run:
+    def __init__(self, kernel: CompiledKernel, chosen: Settings, progress: Progress) -> None:
+        self.kernel, self.chosen, self.progress = kernel, chosen, progress
+        self.paths: Counter[str] = Counter()
+        self.refused = self.drifting = 0
+
+    def all(self) -> None:
+        spec, plan, chosen = self.kernel.spec, self.kernel.launch_plan, self.chosen
+        self._each(case for case in chosen.replay if case.allowed(plan))
+        self._each(systematic(spec, plan, chosen.work))
+        if chosen.examples:
+            self._drawn()
+        for call in refusals.calls(self.kernel.cuda):
+            if findings := refusals.check(self.kernel.cuda, call):
+                raise _Failed(Failure(findings))
+            self.refused += 1
+            self.progress(1)
+
+    def _drawn(self) -> None:
+        spec, plan, chosen = self.kernel.spec, self.kernel.launch_plan, self.chosen
+
+        @seed(chosen.seed)
+        @settings(
+            max_examples=chosen.examples,
+            phases=(Phase.generate,),
+            database=None,
+            deadline=None,
+            derandomize=False,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(cases(spec, plan, chosen.work))
+        def examples(case: Case) -> None:
+            self._one(case)
+
+        examples()
+
+    def _each(self, found: Iterable[Case]) -> None:
+        for case in found:
+            self._one(case)
+
+    def _one(self, case: Case) -> None:
+        outcome = self._try(case)
+        if not outcome.ok:
+            small = shrink(case, self.kernel.spec.problem, self.kernel.launch_plan, self._fails)
+            raise _Failed(Failure(self._try(small).findings or outcome.findings, small))
+        self.paths[outcome.path] += 1
+        self.drifting += outcome.drift
+        self.progress(1)
+
+    def _fails(self, case: Case) -> bool:
+        return not self._try(case).ok
+
+    def _try(self, case: Case) -> Outcome:
+        chosen = self.chosen
+        return run_case(self.kernel.cuda, case, cached=chosen.cached)

@@ -1,0 +1,95 @@
+"""Runs one case on the CPU emulator and says everything that is wrong with what the kernel did.
+
+What a kernel must not look at is poison: the padding, what lies around the operands, C when beta is 0, A and
+B when alpha is 0.  What it must not write is compared afterwards.  A second writing of an element shows where
+beta is not 0, a missing one where C was poison.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmdsl.cuda_source import CudaSource, Status
+from gemmdsl.emulator.library import RunOptions
+from gemmdsl.emulator.run import arguments_of, launch
+from gemmdsl.launch_errors import LaunchError
+from gemmdsl.reference import Floats, InexactError, StoredMatrix, Verdict, compare
+from gemmdsl.spec import OperandName
+from gemmdsl.testing.case import NAMES, Case
+from gemmdsl.testing.operands import Operands, draw, place
+from gemmdsl.testing.outcome import Finding, Outcome
+
+
+def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool = True) -> Outcome:
+    """Run the case; what the kernel did wrong is in the outcome.
+
+    `workers` blocks run at once, 0 for as many as there are processors.  Raises LaunchError when the case is
+    not one for this kernel (a precondition does not hold, no such entry point), ToolError when the text
+    cannot be compiled.
+    """
+    operands = draw(case)
+    stored = _store(source, case, operands)
+    before = {name: stored[name].buffer.copy() for name in NAMES if name != "C"}
+    options = RunOptions(case.order, case.seed, case.landing, workers)
+    arguments = arguments_of(stored, case.m, case.n, case.k)
+    try:
+        launched = launch(
+            source,
+            arguments,
+            case.alpha,
+            case.beta,
+            entry=case.entry or None,
+            options=options,
+            cached=cached,
+        )
+    except LaunchError as refused:
+        if refused.status is Status.LAUNCH_FAILED:
+            return Outcome("", 0.0, (Finding("launch", str(refused.diagnostics[0].message)),))
+        raise
+    result = stored["C"].matrix
+    verdict = _judge(source, case, operands, result)
+    findings = [] if verdict.ok else [Finding("result", _explain(case, verdict, result))]
+    if stray := stored["C"].stray_writes():
+        findings.append(Finding("memory", stray))
+    for name, words in before.items():
+        if not np.array_equal(words, stored[name].buffer):
+            findings.append(Finding("memory", f"{name} was written to"))
+    path = launched.entry.path if launched.entry else ""
+    return Outcome(path, launched.seconds, tuple(findings), str(verdict), verdict.drift)
+
+
+def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandName, StoredMatrix]:
+    """The operands in memory; those that the kernel must not read are left poisoned."""
+    values = dict(zip(NAMES, operands, strict=True))
+    read = {"A": case.alpha != 0, "B": case.alpha != 0, "C": case.beta != 0}
+    stored: dict[OperandName, StoredMatrix] = {}
+    for name in NAMES:
+        operand = source.problem.operand(name)
+        rows, cols = case.extents[operand.rows], case.extents[operand.cols]
+        stored[name] = StoredMatrix(operand, rows, cols, ld=case.ld(name), offset=case.offset(name))
+        if read[name]:
+            stored[name].fill(values[name])
+    return stored
+
+
+def _judge(source: CudaSource, case: Case, operands: Operands, result: Floats) -> Verdict:
+    """Exact wherever FP32 holds every sum; else within the worst case of rounding."""
+    a, b, c = operands
+    try:
+        if case.operands == "special":
+            raise InexactError
+        return compare(source.problem, result, a, b, c, case.alpha, case.beta, exact=True)
+    except InexactError:
+        return compare(source.problem, result, a, b, c, case.alpha, case.beta)
+
+
+def _explain(case: Case, verdict: Verdict, result: Floats) -> str:
+    """The verdict; and, where the elements tell their places, which one was used in place of which."""
+    text = str(verdict)
+    used, right = place(case, verdict.got), place(case, verdict.want)
+    if used and right:
+        text += f": it is {used[0]}[{used[1]}, {used[2]}] where {right[0]}[{right[1]}, {right[2]}] belongs"
+    wrong = np.isnan(result).sum()
+    if wrong and not np.isnan(verdict.want):
+        text += f"; {wrong} elements are NaN"
+    return text
