@@ -7,20 +7,29 @@ what it changed.
 
 from __future__ import annotations
 
-from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Staging, walk
+from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, MultiplyTile, Staging, StoreTile, walk
 from gemmdsl.spec import StagedName
-from gemmdsl.verifier.failure import RULES, ProofError, Refuted, Rule
+from gemmdsl.verifier.failure import PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.limits import prove_limits
 from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
 from gemmdsl.verifier.paths import prove_paths
-from gemmdsl.verifier.program import Slots, depth, prove_steady, run
-from gemmdsl.verifier.tiles import Conflict, conflict, prove_async_width, prove_copies, prove_reads
+from gemmdsl.verifier.program import Slots, depth, run
+from gemmdsl.verifier.steady import prove_steady
+from gemmdsl.verifier.tiles import (
+    Conflict,
+    conflict,
+    prove_async_width,
+    prove_copies,
+    prove_operands,
+    prove_reads,
+)
 from gemmdsl.verifier.trace import Trace
 
 __all__ = ["RULES", "ProofError", "Proofs", "Rule", "verify", "verify_final"]
 
 Proofs = tuple[str, ...]
+StagedStmt = CopyTile | LoadTile | StoreTile | AsyncCopyTile | MultiplyTile
 
 
 def verify(kernel: Kernel, after: str) -> Proofs:
@@ -50,6 +59,7 @@ def _prove(kernel: Kernel) -> list[str]:
     conflicts: dict[StagedName, Conflict | None] = {}
     slots: Slots = (None, None)
     if kernel.staging is not None and kernel.block_k is not None:
+        prove_operands(kernel.staging, kernel.spec.problem)
         for staging in kernel.staging:
             proofs += prove_copies(staging, threads.thread)
             proofs.append(prove_reads(staging, threads, kernel.block_k.value))
@@ -57,14 +67,17 @@ def _prove(kernel: Kernel) -> list[str]:
         conflicts = {"A": conflict(a, threads), "B": conflict(b, threads)}
         slots = (_slots(a), _slots(b))
     statements = tuple(walk(kernel.body))
-    for operand in {s.operand for s in statements if isinstance(s, AsyncCopyTile)}:
-        prove_async_width(kernel.stage(operand))
+    if not conflicts and any(isinstance(statement, StagedStmt) for statement in statements):
+        raise Refuted(PLACEMENT, "the program moves tiles, but the kernel keeps none", staged="false")
+    for statement in statements:
+        if isinstance(statement, AsyncCopyTile):
+            prove_async_width(kernel.stage(statement.operand))
     proofs.append(prove_paths(kernel))
     runs = run(kernel.body, slots)
     if any(isinstance(statement, MultiplyTile) for statement in statements):
         for trace in runs.traces:
             prove_ordered(trace, conflicts)
-        prove_steady(kernel.body, runs.states, depth(slots))
+        prove_steady(kernel.body, runs, depth(slots))
         proofs.extend(_program(depth(slots), runs.traces[-1]))
     return proofs
 

@@ -46,7 +46,9 @@ TILE_ORDER = Rule(
 AWAITED = Rule("P406", "awaited", "the issuing thread waits for an asynchronous copy before its data is used")
 STORED_ONCE = Rule("P407", "stored-once", "C is stored exactly once, after the last product")
 STEADY = Rule(
-    "P408", "steady", "the K loop is in the same state one turn of the slots later, and looks no further"
+    "P408",
+    "steady",
+    "larger numbers of K tiles repeat what was run: one turn of the slots later, all is the same",
 )
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
 LIMITS = Rule("P601", "limits", "the block fits the target")

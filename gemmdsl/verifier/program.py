@@ -1,8 +1,7 @@
 """Runs a program for a given number of K tiles: data flow is checked on the way, the trace handed on.
 
-The program is run once per number of K tiles, from none to two full turns of the slots and two more.  Larger
-numbers do nothing new: the state before an iteration, seen relative to it, is the same one turn later, and an
-iteration depends on that state and on whether more tiles than conditions look ahead remain, at most a turn.
+The program is run once per number of K tiles, from none to two full turns of the slots and two more; that
+larger numbers do nothing new is shown by `gemmdsl.verifier.steady`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, Op, Var, constant, evaluate, free
+from gemmdsl.index import Expr, Named, evaluate, free
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
@@ -21,7 +20,6 @@ from gemmdsl.ir import (
     CopyTile,
     For,
     If,
-    Less,
     LoadTile,
     MultiplyGlobal,
     MultiplyTile,
@@ -29,7 +27,6 @@ from gemmdsl.ir import (
     StoreOutput,
     StoreTile,
     WaitGroups,
-    walk,
 )
 from gemmdsl.printer import headline
 from gemmdsl.spec import StagedName
@@ -37,7 +34,6 @@ from gemmdsl.verifier.failure import (
     AWAITED,
     REGISTERS,
     SLOT_RANGE,
-    STEADY,
     STORED_ONCE,
     TILE_ORDER,
     TILE_RANGE,
@@ -56,13 +52,13 @@ def depth(slots: Slots) -> int:
     return max(count or 1 for count in slots)
 
 
-def prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_TILES.name,))) -> None:
+def _prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_TILES.name,))) -> None:
     """Control flow and places depend on the number of tiles and on loop counters alone, never on the thread.
 
     That makes every barrier one that all threads reach.
     """
     for statement in body:
-        for expr in _expressions(statement):
+        for expr in expressions(statement):
             unknown = free(expr) - names
             if unknown:
                 raise Refuted(
@@ -72,14 +68,15 @@ def prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_T
                 )
         match statement:
             case For():
-                prove_uniform(statement.body, names | {statement.var.name})
+                _prove_uniform(statement.body, names | {statement.var.name})
             case If():
-                prove_uniform(statement.body, names)
+                _prove_uniform(statement.body, names)
             case _:
                 pass
 
 
-def _expressions(statement: Stmt) -> tuple[Expr, ...]:
+def expressions(statement: Stmt) -> tuple[Expr, ...]:
+    """Every expression of a statement itself, not of its body."""
     match statement:
         case CopyTile() | AsyncCopyTile():
             return (statement.tile,) if statement.slot is None else (statement.tile, statement.slot)
@@ -101,10 +98,15 @@ def _expressions(statement: Stmt) -> tuple[Expr, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """A trace per number of K tiles from none on, and the states of the longest run by iteration."""
+    """What came of running a program for 0, 1, 2, ... K tiles.
+
+    `traces` has one trace for each; `states` are those before each iteration of the K loop in the longest
+    run; `skipping` is the largest number of K tiles for which a condition outside of that loop did not hold.
+    """
 
     traces: tuple[Trace, ...]
     states: Mapping[int, object]
+    skipping: int
 
 
 @lru_cache(maxsize=16)
@@ -113,48 +115,11 @@ def run(body: tuple[Stmt, ...], slots: Slots) -> Runs:
 
     `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered.
     """
-    prove_uniform(body)
+    _prove_uniform(body)
     machines = [_Machine(slots, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
-    return Runs(tuple(machine.run(body) for machine in machines), machines[-1].states)
-
-
-def prove_steady(body: tuple[Stmt, ...], states: Mapping[int, object], turn: int) -> None:
-    """The state before iteration 1 of the K loop is back a turn later; no condition looks further."""
-    if 1 + turn not in states or states[1] != states[1 + turn]:
-        raise Refuted(STEADY, "the K loop is not back in its state after one turn of the slots", turn=turn)
-    for loop in walk(body):
-        if isinstance(loop, For) and K_TILES.name in free(loop.stop):
-            for statement in walk(loop.body):
-                if isinstance(statement, If) and not 0 <= _ahead(statement.condition, loop.var) <= turn:
-                    raise Refuted(
-                        STEADY,
-                        f"`{headline(statement)}` is not of the form `tile + c < k_tiles`, c at most {turn}",
-                        turn=turn,
-                    )
-
-
-def _ahead(less: Less, tile: Var) -> int:
-    """c of a condition of the form `tile + c < k_tiles`; -1 for any other."""
-    offset = _offset(less.left, tile)
-    return offset if offset is not None and less.right == K_TILES else -1
-
-
-def _offset(expr: Expr, var: Var) -> int | None:
-    """c of an expression that is `var + c`; None for any other."""
-    match expr:
-        case Var():
-            return 0 if expr == var else None
-        case Op(kind="+" | "-"):
-            left, right = constant(expr.left), constant(expr.right)
-            if right is not None:
-                base = _offset(expr.left, var)
-                return None if base is None else base + (right if expr.kind == "+" else -right)
-            if left is not None and expr.kind == "+":
-                base = _offset(expr.right, var)
-                return None if base is None else base + left
-            return None
-        case _:
-            return None
+    traces = tuple(machine.run(body) for machine in machines)
+    skipping = max((machine.k_tiles for machine in machines if machine.skipped), default=-1)
+    return Runs(traces, machines[-1].states, skipping)
 
 
 class _Machine:
@@ -163,7 +128,7 @@ class _Machine:
     def __init__(self, slots: Slots, k_tiles: int) -> None:
         self._slots = dict(zip(OPERANDS, slots, strict=True))
         self._env: dict[str, int] = {K_TILES.name: k_tiles}
-        self._k_tiles = k_tiles
+        self.k_tiles = k_tiles
         self._position = 0
         self._accesses: list[Access] = []
         self._edges: list[Edge] = []
@@ -173,20 +138,22 @@ class _Machine:
         self._groups: list[list[Access]] = []
         self._multiplied = 0
         self._stored = False
+        self._in_k_loop = False
         self.states: dict[int, object] = {}
+        self.skipped = False
 
     def run(self, body: tuple[Stmt, ...]) -> Trace:
         self._block(body)
-        if self._multiplied != self._k_tiles:
+        if self._multiplied != self.k_tiles:
             raise Refuted(
                 TILE_ORDER,
-                f"only {self._multiplied} of {self._k_tiles} K tiles are multiplied",
-                k_tiles=self._k_tiles,
+                f"only {self._multiplied} of {self.k_tiles} K tiles are multiplied",
+                k_tiles=self.k_tiles,
                 missing_tile=self._multiplied,
             )
         if not self._stored:
-            raise Refuted(STORED_ONCE, "C is never stored", k_tiles=self._k_tiles)
-        return Trace(self._k_tiles, tuple(self._accesses), tuple(self._edges))
+            raise Refuted(STORED_ONCE, "C is never stored", k_tiles=self.k_tiles)
+        return Trace(self.k_tiles, tuple(self._accesses), tuple(self._edges))
 
     def _block(self, body: tuple[Stmt, ...]) -> None:
         for statement in body:
@@ -195,14 +162,18 @@ class _Machine:
                     name = statement.var.name
                     for value in range(self._value(statement.start), self._value(statement.stop)):
                         self._env[name] = value
-                        if K_TILES.name in free(statement.stop):
+                        if statement.stop == K_TILES:
+                            self._in_k_loop = True
                             self.states[value] = self._state(value)
                         self._block(statement.body)
+                    self._in_k_loop = self._in_k_loop and statement.stop != K_TILES
                     self._env.pop(name, None)
                 case If():
                     condition = statement.condition
                     if self._value(condition.left) < self._value(condition.right):
                         self._block(statement.body)
+                    elif not self._in_k_loop:
+                        self.skipped = True
                 case _:
                     self._position += 1
                     self._step(statement)
@@ -234,11 +205,11 @@ class _Machine:
             case MultiplyGlobal():
                 if self._multiplied or self._stored:
                     raise self._refuted(TILE_ORDER, statement, "adds products that were added before")
-                self._multiplied = self._k_tiles
+                self._multiplied = self.k_tiles
             case StoreOutput():
                 if self._stored:
                     raise self._refuted(STORED_ONCE, statement, "stores C a second time")
-                if self._multiplied != self._k_tiles:
+                if self._multiplied != self.k_tiles:
                     raise self._refuted(STORED_ONCE, statement, "stores C before the last product")
                 self._stored = True
             case For() | If():
@@ -296,8 +267,8 @@ class _Machine:
 
     def _tile(self, statement: Stmt, expr: Expr) -> int:
         tile = self._value(expr)
-        if not 0 <= tile < self._k_tiles:
-            raise self._refuted(TILE_RANGE, statement, f"copies tile {tile} of {self._k_tiles}", tile=tile)
+        if not 0 <= tile < self.k_tiles:
+            raise self._refuted(TILE_RANGE, statement, f"copies tile {tile} of {self.k_tiles}", tile=tile)
         return tile
 
     def _slot(self, statement: Stmt, operand: StagedName, expr: Expr | None) -> int:
@@ -349,4 +320,4 @@ class _Machine:
 
     def _refuted(self, rule: Rule, statement: Stmt, what: str, **witness: int | str) -> Refuted:
         loops = {name: value for name, value in self._env.items() if name not in (K_TILES.name, *witness)}
-        return Refuted(rule, f"`{headline(statement)}` {what}", k_tiles=self._k_tiles, **loops, **witness)
+        return Refuted(rule, f"`{headline(statement)}` {what}", k_tiles=self.k_tiles, **loops, **witness)

@@ -15,6 +15,7 @@ import numpy as np
 from gemmdsl.index import Var
 from gemmdsl.ir import Staging
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
+from gemmdsl.spec import Problem
 from gemmdsl.verifier.enumerate import first, missing_or_repeated, values
 from gemmdsl.verifier.failure import (
     ASYNC_WIDTH,
@@ -45,6 +46,18 @@ def extents(tile: SharedTile) -> tuple[int, int]:
     """(fragment elements, depth) of a tile."""
     rows, cols = tile.rows.value, tile.cols.value
     return (cols, rows) if tile.k_outer else (rows, cols)
+
+
+def prove_operands(staging: tuple[Staging, Staging], problem: Problem) -> None:
+    """The first tile holds A and is filled from A, the second one B from B."""
+    for stage, operand in zip(staging, (problem.a, problem.b), strict=True):
+        if stage.tile.operand != operand or stage.copy.operand != operand:
+            raise Refuted(
+                PLACEMENT,
+                f"the tile of {operand.name} is one of {stage.tile.operand.name}, copied from"
+                f" {stage.copy.operand.name}, or of another order in memory",
+                operand=operand.name,
+            )
 
 
 @lru_cache(maxsize=16)

@@ -154,6 +154,15 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         copy("B", lambda c: replace(c, contiguous=c.contiguous * 15 // 16)),
     ),
     # Shared placement.
+    "A's tile filled from B": ("placement", copy("A", lambda _: kernel("ping_pong").stage("B").copy)),
+    "A and B exchanged": (
+        "placement",
+        lambda: replace(
+            kernel("ping_pong"), staging=(kernel("ping_pong").stage("B"), kernel("ping_pong").stage("A"))
+        ),
+    ),
+    "tiles that are kept nowhere": ("placement", lambda: replace(kernel("ping_pong"), staging=None)),
+    "tiles without depth": ("placement", lambda: replace(kernel("ping_pong"), block_k=None)),
     "a row too short for its elements": (
         "placement",
         tile("B", lambda t: replace(t, row_length=Named("B_ROW", Int(60)))),

@@ -238,6 +238,30 @@ FAULTS: dict[str, tuple[str, Callable[[], Kernel]]] = {
         "steady",
         lambda: edit(kernel("shared"), MultiplyTile, lambda s: (If(Less(TILE, Int(100)), (s,)),)),
     ),
+    "skipped for a hundred and more tiles": (
+        "steady",
+        lambda: replace(
+            kernel("shared"), body=(If(Less(Int(100), K_TILES), (Barrier("late"),)), *kernel("shared").body)
+        ),
+    ),
+    "nothing done for many tiles": (
+        "steady",
+        lambda: replace(
+            kernel("shared"), body=(If(Less(K_TILES, Int(100)), (Barrier("few"),)), *kernel("shared").body)
+        ),
+    ),
+    "two loops over K": (
+        "steady",
+        lambda: edit(kernel("shared"), For, lambda s: (replace(s, body=(Barrier("warm"),)), s)),
+    ),
+    "a slot that changes with the hundredth tile": (
+        "steady",
+        lambda: ping_pong(Barrier, lambda s: (s, WaitGroups(TILE // 100)), 1),
+    ),
+    "slots that repeat too late": (
+        "steady",
+        lambda: ping_pong(MultiplyTile, lambda s: (replace(s, slot=TILE % 100 % 2),)),
+    ),
     "a barrier that is dropped after the hundredth tile": (
         "steady",
         lambda: edit(kernel("shared"), Barrier, lambda s: (If(Less(TILE, Int(100)), (s,)),)),
