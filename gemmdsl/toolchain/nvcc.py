@@ -35,14 +35,24 @@ class Cubin:
     compiler: str
 
 
-def compile_cubin(text: str, target: str, headers: Mapping[str, str] | None = None) -> Cubin:
+def compile_cubin(
+    text: str, target: str, headers: Mapping[str, str] | None = None, *, line_info: bool = False
+) -> Cubin:
     """Compile for `target` (`sm_80`), every warning an error; `headers` are files the text includes by name.
 
-    The same text, target and compiler give the same bytes.  ToolError when there is no nvcc of CUDA 12.0 or
-    later, when it does not know the target, refuses the text or takes longer than five minutes.
+    `line_info` adds a table of source lines, which changes nothing in the code itself.  The same text, target
+    and compiler give the same bytes.  ToolError when there is no nvcc of CUDA 12.0 or later, when it does not
+    know the target, refuses the text or takes longer than five minutes.
     """
     compiler = _compiler_for(target)
-    data, report = _compile(compiler, text, target, headers or {}, "cubin", ("-Xptxas", "-v"))
+    data, report = _compile(
+        compiler,
+        text,
+        target,
+        headers or {},
+        "cubin",
+        ("-Xptxas", "-v", *(("-lineinfo",) if line_info else ())),
+    )
     return Cubin(target, data, parse_usage(report), f"nvcc {compiler.release}")
 
 
@@ -83,7 +93,7 @@ def _compile(
     flags: tuple[str, ...],
 ) -> tuple[bytes, str]:
     """Content of the file that nvcc makes with -`kind`, and what it said."""
-    with _workspace() as folder:
+    with workspace() as folder:
         for name, content in {**headers, "kernel.cu": text}.items():
             (folder / name).write_text(content, encoding="utf-8", newline="")
         # Plain names, as nvcc leaves the names it is given in its output.
@@ -99,7 +109,8 @@ def _compile(
 
 
 @contextmanager
-def _workspace() -> Iterator[Path]:
+def workspace() -> Iterator[Path]:
+    """A folder for a tool's files that is gone afterwards; ToolError when there is no place for one."""
     try:
         made = tempfile.TemporaryDirectory(prefix="gemmdsl-", ignore_cleanup_errors=True)
     except OSError as problem:
