@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "Lay out files in the standard form.",
     "compile": "Turn schedules into CUDA.",
     "run": "Compile a schedule, run it and compare the result with numpy.",
+    "test": "Test schedules on hundreds of sizes, and shrink what fails.",
     "ir": "Show the tile IR before and after each pass.",
     "rules": "List the rules a schedule has to keep.",
 }

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from gemmdsl.cuda_source import CudaSource
-    from gemmdsl.emulator.run import Launch
-    from gemmdsl.reference import Floats, Verdict
+    from gemmdsl.testing.case import Case, Landing, OperandsKind, ThreadOrder
+    from gemmdsl.testing.outcome import Outcome
 
 _WRONG_RESULT = 1
 _NOT_AVAILABLE = 2
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)", re.IGNORECASE)
+_OFFSETS = re.compile(r"(\d+),(\d+),(\d+)")
 _MAX_EXTENT = 2**31 - 1
 
 
@@ -31,6 +29,17 @@ def _shape(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return m, n, k
 
 
+def _offsets(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
+    """Three distances in elements; BadParameter if `value` is not of the form A,B,C."""
+    match = _OFFSETS.fullmatch(value.strip())
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form A,B,C, such as 1,0,3")
+    a, b, c = (int(digits) for digits in match.groups())
+    if max(a, b, c) > _MAX_EXTENT:
+        raise click.BadParameter(f"an offset is at most {_MAX_EXTENT}")
+    return a, b, c
+
+
 @click.command()
 @click.argument("file")
 @click.option("--schedule", "-s", metavar="NAME", help="The schedule to run, or 'all'.")
@@ -43,13 +52,36 @@ def _shape(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--ldc", type=int, metavar="LD", help="Leading dimension of C.")
 @click.option("--entry", metavar="PATH", help="Run this path: fast, edge or general.")
 @click.option(
+    "--offsets",
+    callback=_offsets,
+    default="0,0,0",
+    metavar="A,B,C",
+    help="Elements from an aligned address to the first of each operand.",
+)
+@click.option(
     "--operands",
-    type=click.Choice(["integers", "uniform"]),
+    type=click.Choice(["integers", "uniform", "pick-b", "pick-a", "special"]),
     default="integers",
     show_default=True,
-    help="Small integers, compared exactly, or numbers in [-1, 1).",
+    help="Small integers, compared exactly; numbers in [-1, 1); rows of A that pick rows of B, or columns"
+    " of B that pick columns of A; numbers with NaN and infinities among them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the operands.")
+@click.option(
+    "--order",
+    type=click.Choice(["forward", "reversed", "seeded"]),
+    default="forward",
+    show_default=True,
+    help="Order of the threads between barriers.",
+)
+@click.option(
+    "--landing",
+    type=click.Choice(["late", "early"]),
+    default="late",
+    show_default=True,
+    help="When an asynchronous copy lands: when it is waited for, or at once.",
+)
+@click.option("--source", metavar="CU", help="Run this hand-edited text of the kernel.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the operands and of the order.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.pass_context
 def command(
@@ -64,7 +96,11 @@ def command(
     ldb: int | None,
     ldc: int | None,
     entry: str | None,
-    operands: str,
+    offsets: tuple[int, int, int],
+    operands: OperandsKind,
+    order: ThreadOrder,
+    landing: Landing,
+    source: str | None,
     seed: int,
     device: str,
 ) -> None:
@@ -78,96 +114,56 @@ def command(
         click.echo("error: --device gpu is not available in this version; run with --device cpu", err=True)
         ctx.exit(_NOT_AVAILABLE)
     from gemmdsl.api import load
+    from gemmdsl.cli.edited import with_edits
+    from gemmdsl.testing.case import make_case
+    from gemmdsl.testing.trial import run_case
 
     program = load(file)
     names = program.schedules if schedule == "all" else (schedule,)
+    if source is not None and len(names) > 1:
+        raise click.UsageError("--source is the text of one kernel: name its schedule")
     failures = 0
     for name in names:
-        kernel = program.compile(name, target)
-        click.echo(f"{kernel.spec.schedule.name} for {kernel.spec.target.name}, {_title(shape, alpha, beta)}")
+        kernel = with_edits(program.compile(name, target), source)
+        lds = {"lda": lda, "ldb": ldb, "ldc": ldc}
+        case = make_case(
+            kernel.spec.problem,
+            *shape,
+            **{parameter: value for parameter, value in lds.items() if value is not None},
+            alpha=alpha,
+            beta=beta,
+            offset_a=offsets[0],
+            offset_b=offsets[1],
+            offset_c=offsets[2],
+            operands=operands,
+            seed=abs(seed),
+            entry=entry or "",
+            order=order,
+            landing=landing,
+        )
+        click.echo(f"{kernel.spec.schedule.name} for {kernel.spec.target.name}, {_title(case)}")
         for sentence in kernel.spec.fallbacks:
             click.echo(f"  note    {sentence}")
-        right = _run(kernel.cuda, shape, alpha, beta, (lda, ldb, ldc), entry, operands, seed)
-        failures += not right
+        outcome = run_case(kernel.cuda, case)
+        _print(case, outcome)
+        failures += not outcome.ok
     if failures:
         ctx.exit(_WRONG_RESULT)
 
 
-def _run(
-    source: CudaSource,
-    shape: tuple[int, int, int],
-    alpha: float,
-    beta: float,
-    leading: tuple[int | None, int | None, int | None],
-    entry: str | None,
-    operands: str,
-    seed: int,
-) -> bool:
-    """Run one kernel and print what came of it; whether the result is right."""
-    import numpy as np
-
-    from gemmdsl.emulator.run import arguments_of, launch, store
-
-    m, n, k = shape
-    stored = store(source, m, n, k, lda=leading[0], ldb=leading[1], ldc=leading[2])
-    rng = np.random.default_rng(abs(seed))
-    a, b, c = (_draw(rng, operands, rows, cols) for rows, cols in ((m, k), (k, n), (m, n)))
-    if alpha != 0:
-        stored["A"].fill(a)
-        stored["B"].fill(b)
-    if beta != 0:
-        stored["C"].fill(c)
-    before = {name: matrix.buffer.copy() for name, matrix in stored.items() if name != "C"}
-    launched = launch(source, arguments_of(stored, m, n, k), alpha, beta, entry=entry)
-    verdict, exact = _judge(source, stored["C"].matrix, a, b, c, alpha, beta)
-    strays = [stored["C"].stray_writes()]
-    strays += [
-        f"{name} was written to"
-        for name, words in before.items()
-        if not np.array_equal(words, stored[name].buffer)
-    ]
-    _print(launched, verdict, exact, shape, [stray for stray in strays if stray])
-    return verdict.ok and not any(strays)
-
-
-def _draw(rng: np.random.Generator, operands: str, rows: int, cols: int) -> Floats:
-    from gemmdsl.reference import integers, uniform
-
-    return integers(rng, rows, cols) if operands == "integers" else uniform(rng, rows, cols)
-
-
-def _judge(
-    source: CudaSource, result: Floats, a: Floats, b: Floats, c: Floats, alpha: float, beta: float
-) -> tuple[Verdict, bool]:
-    """The verdict, and whether the comparison was exact, as it is wherever FP32 holds every sum."""
-    from gemmdsl.reference import InexactError, compare
-
-    try:
-        return compare(source.problem, result, a, b, c, alpha, beta, exact=True), True
-    except InexactError:
-        return compare(source.problem, result, a, b, c, alpha, beta), False
-
-
-def _print(
-    launched: Launch, verdict: Verdict, exact: bool, shape: tuple[int, int, int], strays: list[str]
-) -> None:
-    m, n, k = shape
-    click.echo(f"  path    {launched.entry.path if launched.entry else 'none: nothing to compute'}")
-    if m * n == 0:
-        click.echo("  result  right: C has no elements")
-    elif verdict.ok and exact:
-        compared = f"all {m * n} elements equal numpy's" if m * n > 1 else "the element equals numpy's"
-        click.echo(f"  result  right: {compared}")
-    else:
-        click.echo(f"  result  {'right' if verdict.ok else 'WRONG'}: {verdict}")
-    if verdict.drift:
+def _print(case: Case, outcome: Outcome) -> None:
+    click.echo(f"  path    {outcome.path or 'none: nothing to compute'}")
+    if not any(finding.kind in ("result", "launch") for finding in outcome.findings):
+        equal = f"all {case.m * case.n} elements equal numpy's"
+        click.echo(f"  result  right: {equal if outcome.exact else outcome.summary}")
+    for finding in outcome.findings:
+        click.echo(f"  {finding.kind:<7} WRONG: {finding.message}")
+    if outcome.drift:
         click.echo("  note    errors are larger than rounding errors that average out would be")
-    for stray in strays:
-        click.echo(f"  memory  WRONG: {stray}")
-    rate = f", {m * n * k / launched.seconds / 1e6:.0f} million FMA/s" if m * n * k else ""
-    click.echo(f"  time    {launched.seconds * 1e3:.2f} ms on the CPU emulator{rate}")
+    work = case.m * case.n * case.k
+    rate = f", {work / outcome.seconds / 1e6:.0f} million FMA/s" if work and outcome.seconds else ""
+    click.echo(f"  time    {outcome.seconds * 1e3:.2f} ms on the CPU emulator{rate}")
 
 
-def _title(shape: tuple[int, int, int], alpha: float, beta: float) -> str:
-    m, n, k = shape
-    return f"{m} x {n} x {k}, alpha = {alpha:g}, beta = {beta:g}"
+def _title(case: Case) -> str:
+    return f"{case.m} x {case.n} x {case.k}, alpha = {case.alpha:g}, beta = {case.beta:g}"

@@ -52,13 +52,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """What was done with one kernel: cases by path (`""`: nothing had to be launched), refused calls, time in
+    """What was done with one kernel: runs by path (`""`: nothing had to be launched), odd calls, time in
     seconds; `drifting` cases had errors larger than rounding that averages out.  `failure` is None if all was
     right."""
 
     kernel: CompiledKernel
     paths: Counter[str]
-    refused: int
+    calls: int
     drifting: int
     seconds: float
     failure: Failure | None = None
@@ -97,7 +97,7 @@ def check_kernel(
     seconds = time.perf_counter() - started
     paths = {entry.path for entry in kernel.launch_plan.entries}
     unmet = tuple(sorted(paths - run.paths.keys())) if failure is None else ()
-    return KernelReport(kernel, run.paths, run.refused, run.drifting, seconds, failure, unmet)
+    return KernelReport(kernel, run.paths, run.calls, run.drifting, seconds, failure, unmet)
 
 
 def assert_kernel_matches_numpy(kernel: CompiledKernel, examples: int = 100, seed: int = 0) -> None:
@@ -118,7 +118,7 @@ class _Run:
     def __init__(self, kernel: CompiledKernel, chosen: Settings, progress: Progress) -> None:
         self.kernel, self.chosen, self.progress = kernel, chosen, progress
         self.paths: Counter[str] = Counter()
-        self.refused = self.drifting = 0
+        self.calls = self.drifting = 0
 
     def all(self) -> None:
         spec, plan, chosen = self.kernel.spec, self.kernel.launch_plan, self.chosen
@@ -129,7 +129,7 @@ class _Run:
         for call in refusals.calls(self.kernel.cuda):
             if findings := refusals.check(self.kernel.cuda, call):
                 raise _Failed(Failure(findings))
-            self.refused += 1
+            self.calls += 1
             self.progress(1)
 
     def _drawn(self) -> None:

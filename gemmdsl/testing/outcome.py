@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["result", "memory", "launch", "status", "race", "bounds", "init", "align", "once", "barrier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +20,15 @@ class Finding:
 class Outcome:
     """A run's path (`""`: nothing had to be launched), time in seconds, and everything that is wrong.
 
-    `summary` is the verdict on the result in words; `drift` says that errors are within the worst case but
-    larger than rounding errors that average out.
+    `summary` is the verdict on the result in words, and `exact` that every element had to be equal; `drift`
+    says that errors are within the worst case but larger than rounding errors that average out.
     """
 
     path: str
     seconds: float
     findings: tuple[Finding, ...]
     summary: str = ""
+    exact: bool = False
     drift: bool = False
 
     @property

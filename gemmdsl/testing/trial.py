@@ -12,7 +12,7 @@ import numpy as np
 from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch
-from gemmdsl.launch_errors import LaunchError
+from gemmdsl.launch_errors import LaunchError, unusable
 from gemmdsl.reference import Floats, InexactError, StoredMatrix, Verdict, compare
 from gemmdsl.spec import OperandName
 from gemmdsl.testing.case import NAMES, Case
@@ -24,11 +24,15 @@ def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool =
     """Run the case; what the kernel did wrong is in the outcome.
 
     `workers` blocks run at once, 0 for as many as there are processors.  Raises LaunchError when the case is
-    not one for this kernel (a precondition does not hold, no such entry point), ToolError when the text
-    cannot be compiled.
+    not one for this kernel (a precondition does not hold, no such entry point) or memory cannot hold it, and
+    ToolError when the text cannot be compiled.
     """
-    operands = draw(case)
-    stored = _store(source, case, operands)
+    try:
+        operands = draw(case)
+        stored = _store(source, case, operands)
+    except (MemoryError, ValueError) as too_large:
+        shape = f"{case.m} x {case.n} x {case.k}"
+        raise unusable("", f"no memory for operands of {shape}: {too_large}") from too_large
     before = {name: stored[name].buffer.copy() for name in NAMES if name != "C"}
     options = RunOptions(case.order, case.seed, case.landing, workers)
     arguments = arguments_of(stored, case.m, case.n, case.k)
@@ -47,7 +51,7 @@ def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool =
             return Outcome("", 0.0, (Finding("launch", str(refused.diagnostics[0].message)),))
         raise
     result = stored["C"].matrix
-    verdict = _judge(source, case, operands, result)
+    verdict, exact = _judge(source, case, operands, result)
     findings = [] if verdict.ok else [Finding("result", _explain(case, verdict, result))]
     if stray := stored["C"].stray_writes():
         findings.append(Finding("memory", stray))
@@ -55,7 +59,7 @@ def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool =
         if not np.array_equal(words, stored[name].buffer):
             findings.append(Finding("memory", f"{name} was written to"))
     path = launched.entry.path if launched.entry else ""
-    return Outcome(path, launched.seconds, tuple(findings), str(verdict), verdict.drift)
+    return Outcome(path, launched.seconds, tuple(findings), str(verdict), exact, verdict.drift)
 
 
 def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandName, StoredMatrix]:
@@ -72,15 +76,15 @@ def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandNa
     return stored
 
 
-def _judge(source: CudaSource, case: Case, operands: Operands, result: Floats) -> Verdict:
-    """Exact wherever FP32 holds every sum; else within the worst case of rounding."""
+def _judge(source: CudaSource, case: Case, operands: Operands, result: Floats) -> tuple[Verdict, bool]:
+    """The verdict, and whether it is exact, as it is wherever FP32 holds every sum."""
     a, b, c = operands
     try:
         if case.operands == "special":
             raise InexactError
-        return compare(source.problem, result, a, b, c, case.alpha, case.beta, exact=True)
+        return compare(source.problem, result, a, b, c, case.alpha, case.beta, exact=True), True
     except InexactError:
-        return compare(source.problem, result, a, b, c, case.alpha, case.beta)
+        return compare(source.problem, result, a, b, c, case.alpha, case.beta), False
 
 
 def _explain(case: Case, verdict: Verdict, result: Floats) -> str:
@@ -89,7 +93,7 @@ def _explain(case: Case, verdict: Verdict, result: Floats) -> str:
     used, right = place(case, verdict.got), place(case, verdict.want)
     if used and right:
         text += f": it is {used[0]}[{used[1]}, {used[2]}] where {right[0]}[{right[1]}, {right[2]}] belongs"
-    wrong = np.isnan(result).sum()
-    if wrong and not np.isnan(verdict.want):
-        text += f"; {wrong} elements are NaN"
+    unknown = int(np.isnan(result).sum())
+    if unknown and not np.isnan(verdict.want):
+        text += f"; {unknown} of {result.size} are NaN"
     return text

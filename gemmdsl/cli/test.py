@@ -1,0 +1,125 @@
+"""`gemmdsl test`: can the kernels of a file be trusted?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gemmdsl.api import CompiledKernel
+    from gemmdsl.testing.report import Entry
+
+_WRONG_RESULT = 1
+_NOT_AVAILABLE = 2
+_FOLDER = ".gemmdsl/failures"
+
+
+@click.command()
+@click.argument("file")
+@click.option("--schedule", "-s", metavar="NAME", help="Test this schedule; all of the file by default.")
+@click.option("--target", "-t", metavar="SM", help="Compile for this target instead, such as sm_90.")
+@click.option(
+    "--examples",
+    type=click.IntRange(0),
+    default=200,
+    show_default=True,
+    help="Cases drawn at random for each schedule, beside some eighty fixed ones.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn cases.")
+@click.option("--source", metavar="CU", help="Test this hand-edited text of the kernel.")
+@click.option(
+    "--failures",
+    metavar="FOLDER",
+    default=_FOLDER,
+    show_default=True,
+    help="Where failing cases are kept; those of earlier runs are tried first.",
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "junit"]),
+    default="text",
+    show_default=True,
+)
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    schedule: str | None,
+    target: str | None,
+    examples: int,
+    seed: int,
+    source: str | None,
+    failures: str,
+    output_format: str,
+    device: str,
+) -> None:
+    """Test schedules on hundreds of sizes, and shrink what fails.
+
+    Each schedule is compiled and run on the CPU emulator: at every edge of its tiles and on cases drawn at
+    random, with odd leading dimensions and addresses, NaN wherever a kernel must not look, and guard words
+    around the operands; then called with wrong arguments, which it has to refuse.  A failure is shrunk, kept
+    as a file, and shown with the command that repeats it.  Exits with 1 when a schedule is wrong.
+    """
+    if device == "gpu":
+        click.echo("error: --device gpu is not available in this version; test with --device cpu", err=True)
+        ctx.exit(_NOT_AVAILABLE)
+    from gemmdsl.api import load
+    from gemmdsl.cli.edited import with_edits
+    from gemmdsl.testing import report
+
+    program = load(file)
+    names = program.schedules if schedule is None else (schedule,)
+    if source is not None and len(names) > 1:
+        raise click.UsageError("--source is the text of one kernel: name its schedule with --schedule")
+    entries: list[Entry] = []
+    for name in names:
+        kernel = with_edits(program.compile(name, target), source)
+        entry = _test(kernel, examples, seed, Path(failures), file, target or "", source or "")
+        entries.append(entry)
+        if output_format == "text":
+            click.echo(report.text(entry))
+    match output_format:
+        case "json":
+            click.echo(report.to_json(entries))
+        case "junit":
+            click.echo(report.to_junit(entries, file))
+        case _:
+            click.echo(report.summary(entries))
+    if any(entry.report.failure is not None for entry in entries):
+        ctx.exit(_WRONG_RESULT)
+
+
+def _test(
+    kernel: CompiledKernel, examples: int, seed: int, folder: Path, file: str, target: str, source: str
+) -> Entry:
+    """Test one kernel, a bar showing how far it is; keep what fails."""
+    from gemmdsl.diagnostics import GemmError, render_all
+    from gemmdsl.testing import case as cases
+    from gemmdsl.testing.engine import Settings, check_kernel, steps
+    from gemmdsl.testing.failures import save, saved_cases
+    from gemmdsl.testing.report import Entry
+
+    spec = kernel.spec
+    chosen = Settings(examples=examples, seed=seed, replay=tuple(saved_cases(folder, spec)))
+    with click.progressbar(
+        length=steps(kernel, chosen),
+        label=spec.schedule.name,
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+    ) as bar:
+        report = check_kernel(kernel, chosen, bar.update)
+    failure = report.failure
+    if failure is None or failure.case is None:
+        return Entry(report)
+    again = cases.command(spec.problem, failure.case, file, spec.schedule.name, target, source)
+    try:
+        edited = kernel.source if source else ""
+        return Entry(report, again, str(save(folder, spec, failure.case, failure.findings, edited).path))
+    except GemmError as unwritable:
+        # The command above repeats the failure all the same.
+        click.echo(render_all(unwritable.diagnostics), nl=False, err=True)
+        return Entry(report, again)
