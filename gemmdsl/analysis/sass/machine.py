@@ -1,0 +1,310 @@
+"""Runs one block of a kernel: control flow, barriers, and a count of every access to memory.
+
+All threads run at once.  Where they part ways, those with the lowest address go first, which is where the
+compiler makes them meet again.  Data in memory is not simulated: what is loaded is not known, and a kernel
+whose addresses or branches depend on it cannot be evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from gemmdsl.analysis.banks import INACTIVE, WORD, warps_wavefronts
+from gemmdsl.analysis.sass.decode import Step
+from gemmdsl.analysis.sass.listing import Function, Instruction
+from gemmdsl.analysis.sass.registers import (
+    CannotEvaluate,
+    PredicateReader,
+    Reader,
+    Registers,
+    next_register,
+    predicate_reader,
+    reader,
+)
+from gemmdsl.analysis.sass.steps import step
+from gemmdsl.analysis.sectors import SECTOR, sectors
+from gemmdsl.target import WARP_SIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gemmdsl.analysis.sass.registers import Mask
+
+__all__ = ["AccessTotal", "CannotEvaluate", "Execution", "run_block"]
+
+Space = Literal["shared", "global"]
+AccessKind = Literal["load", "store"]
+
+# mnemonic -> accesses it makes: (space, kind, number of its address operand).
+_MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
+    "LDS": (("shared", "load", 0),),
+    "STS": (("shared", "store", 0),),
+    "LDG": (("global", "load", 0),),
+    "STG": (("global", "store", 0),),
+    "LDGSTS": (("shared", "store", 0), ("global", "load", 1)),
+}
+_UNSUPPORTED = frozenset(
+    [
+        "RET",
+        "BRX",
+        "JMX",
+        "LD",
+        "ST",
+        "LDL",
+        "STL",
+        "ATOM",
+        "ATOMS",
+        "ATOMG",
+        "RED",
+        "UBLKCP",
+        "UTMALDG",
+        "LDSM",
+        "STSM",
+        "SYNCS",
+    ]
+)
+_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
+_SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
+_STEPS_LIMIT = 20_000_000
+
+
+@dataclass(slots=True)
+class AccessTotal:
+    """What one instruction did in one memory over a run.
+
+    `requests` are warps' executions with an active lane; `cost` is in wavefronts (shared) or sectors
+    (global), `ideal` what it could be.  `example` holds the 32 addresses of its dearest execution, in words
+    (shared) or bytes (global), INACTIVE for a lane that took no part.
+    """
+
+    space: Space
+    kind: AccessKind
+    width: int
+    requests: int = 0
+    cost: int = 0
+    ideal: int = 0
+    example: tuple[int, ...] = ()
+    dearest: int = 0
+
+
+@dataclass(slots=True)
+class Execution:
+    """A block's run: `issued[i]` is how many warps issued instruction i, over all its repetitions."""
+
+    issued: NDArray[np.int64]
+    accesses: dict[tuple[int, Space], AccessTotal] = field(default_factory=dict)
+
+
+def run_block(function: Function, constants: Mapping[int, int], block: int, threads: int) -> Execution:
+    """Runs block number `block` of `threads` threads; `constants` are the words of constant bank 0.
+
+    CannotEvaluate when the code has an instruction that this model does not know, or when an address or a
+    branch depends on data.
+    """
+    return _Machine(function, constants, block, threads).run()
+
+
+class _Machine:
+    def __init__(self, function: Function, constants: Mapping[int, int], block: int, threads: int) -> None:
+        if threads % WARP_SIZE:
+            raise CannotEvaluate(f"a block of {threads} threads has a warp with missing lanes")
+        self.code = function.code
+        self.registers = Registers(threads, dict(constants), block)
+        self.threads = threads
+        self.result = Execution(np.zeros(len(self.code), dtype=np.int64))
+        self.steps = [self._prepared(index) for index in range(len(self.code))]
+        self.guards = [self._guard(instruction) for instruction in self.code]
+        self.place = np.zeros(threads, dtype=np.int64)
+        self.waiting = np.zeros(threads, dtype=np.bool_)
+        self.done = np.zeros(threads, dtype=np.bool_)
+        self.costs: dict[tuple[int, Space, bytes], tuple[int, int, int, int, tuple[int, ...]]] = {}
+
+    def run(self) -> Execution:
+        budget = _STEPS_LIMIT
+        while not self.done.all():
+            ready = ~(self.done | self.waiting)
+            if not ready.any():
+                # Everyone who is still there has reached the barrier.
+                self.waiting[:] = False
+                continue
+            start = int(self.place[ready].min())
+            active = ready & (self.place == start)
+            others = self.place[ready & ~active]
+            stop = int(others.min()) if others.size else len(self.code)
+            budget -= self._straight(start, stop, active)
+            if budget < 0:
+                raise CannotEvaluate("the kernel does not end")
+        return self.result
+
+    def _straight(self, start: int, stop: int, active: Mask) -> int:
+        """Runs the active threads from `start` until they branch, wait or meet others at `stop`."""
+        mask = None if active.all() else active
+        index = start
+        while index < stop:
+            instruction = self.code[index]
+            if instruction.mnemonic in ("BRA", "EXIT", "BAR", "CALL"):
+                self._control(index, active)
+                index += 1
+                break
+            action = self.steps[index]
+            if action is not None:
+                guarded = self._taken(index, mask)
+                if guarded is None or guarded.any():
+                    action(self.registers, guarded)
+            index += 1
+        else:
+            self.place[active] = stop
+        warps = int(active.reshape(-1, WARP_SIZE).any(axis=1).sum())
+        self.result.issued[start:index] += warps
+        return index - start
+
+    def _taken(self, index: int, active: Mask | None) -> Mask | None:
+        """The active threads for which the guard holds, None for all of the block."""
+        guard = self.guards[index]
+        if guard is None:
+            return active
+        value = guard(self.registers, active)
+        if value is None:
+            raise CannotEvaluate(f"{self.code[index].opcode} is guarded by a value that depends on data")
+        return value if active is None else value & active
+
+    def _control(self, index: int, active: Mask) -> None:
+        instruction = self.code[index]
+        taken = self._taken(index, active)
+        assert taken is not None
+        self.place[active] = index + 1
+        match instruction.mnemonic:
+            case "EXIT":
+                self.done |= taken
+            case "BAR":
+                self.waiting |= taken
+            case _:
+                if instruction.target is None:
+                    raise CannotEvaluate(f"{instruction.opcode} to an address that is computed")
+                for text in instruction.operands:
+                    value = predicate_reader(text)(self.registers, active)
+                    if value is None:
+                        raise CannotEvaluate("a branch depends on data")
+                    taken = taken & value
+                self.place[taken] = instruction.target
+
+    @staticmethod
+    def _guard(instruction: Instruction) -> PredicateReader | None:
+        if instruction.predicate is None:
+            return None
+        return predicate_reader(f"{'!' if instruction.negated else ''}{instruction.predicate}")
+
+    def _prepared(self, index: int) -> Step | None:
+        instruction = self.code[index]
+        mnemonic = instruction.mnemonic
+        if mnemonic in ("BRA", "EXIT", "BAR", "CALL"):
+            return None
+        if mnemonic in _MEMORY:
+            return self._memory(index)
+        try:
+            return step(instruction)
+        except CannotEvaluate as reason:
+            # It may never be reached: padding after the end, a path that the arguments rule out.
+            return _failing(str(reason))
+
+    def _memory(self, index: int) -> Step:
+        instruction = self.code[index]
+        words = instruction.operands
+        places = [word for word in words if _ADDRESS.match(word)]
+        width = instruction.width
+        addressed = []
+        for space, kind, number in _MEMORY[instruction.mnemonic]:
+            total = AccessTotal(space, kind, width)
+            self.result.accesses[index, space] = total
+            addressed.append((total, _address_reader(places[number], space)))
+        loaded = (
+            [next_register(words[0].partition(".")[0], word) for word in range(width // WORD)]
+            if instruction.mnemonic in ("LDS", "LDG")
+            else []
+        )
+
+        def run(registers: Registers, active: Mask | None) -> None:
+            for total, address in addressed:
+                self._count(index, total, address(registers, active), active)
+            for name in loaded:
+                registers.write(name, None, active)
+
+        return run
+
+    def _count(self, index: int, total: AccessTotal, address: NDArray[np.int64], active: Mask | None) -> None:
+        base = int(address.min() if active is None else address[active].min())
+        # Moving all lanes by whole rounds of the banks, or by whole sectors, changes no cost.
+        base -= base % 128 if total.space == "shared" else base % SECTOR
+        lanes = address - base
+        if active is not None:
+            lanes = np.where(active, lanes, INACTIVE)
+        key = (index, total.space, lanes.tobytes())
+        found = self.costs.get(key)
+        if found is None:
+            found = self.costs[key] = _cost(total, lanes.reshape(-1, WARP_SIZE))
+        requests, cost, ideal, dearest, example = found
+        total.requests += requests
+        total.cost += cost
+        total.ideal += ideal
+        if dearest > total.dearest:
+            total.dearest, total.example = dearest, example
+
+
+def _failing(reason: str) -> Step:
+    def run(registers: Registers, active: Mask | None) -> None:
+        raise CannotEvaluate(reason)
+
+    return run
+
+
+def _cost(total: AccessTotal, lanes: NDArray[np.int64]) -> tuple[int, int, int, int, tuple[int, ...]]:
+    """(requests, cost, ideal, cost of the dearest warp, its addresses) of all warps' executions."""
+    active = lanes != INACTIVE
+    if total.space == "shared":
+        shown = np.where(active, lanes // WORD, INACTIVE)
+        cost, ideal = warps_wavefronts(total.kind, total.width, shown)
+    else:
+        shown = lanes
+        cost, ideal = sectors(total.width, lanes, active)
+    warp = int(cost.argmax())
+    return (
+        int(active.any(axis=1).sum()),
+        int(cost.sum()),
+        int(ideal.sum()),
+        int(cost[warp]),
+        tuple(int(lane) for lane in shown[warp]),
+    )
+
+
+def _address_reader(text: str, space: Space) -> Callable[[Registers, Mask | None], NDArray[np.int64]]:
+    """Byte addresses of an operand such as [R2.X4+UR4+0x100] or desc[UR4][R2.64+0x8]."""
+    match = _ADDRESS.match(text)
+    assert match is not None
+    parts: list[tuple[Reader, int]] = []
+    offset = 0
+    for part in match["inner"].split("+"):
+        if part.startswith(("0x", "-0x")):
+            offset += int(part, 0)
+        elif scaled := _SCALED.match(part):
+            parts.append((reader(scaled["register"]), int(scaled["scale"])))
+        elif part:
+            wide = part.endswith(".64") or (space == "global" and "UR" not in part)
+            parts.append((reader(part.removesuffix(".64").removesuffix(".U32")), 1))
+            if wide:
+                parts.append((reader(part.removesuffix(".64"), 1), 1 << 32))
+
+    def read(registers: Registers, active: Mask | None) -> NDArray[np.int64]:
+        total = np.full(registers.threads, offset, dtype=np.int64)
+        for value_of, scale in parts:
+            value = value_of(registers, active)
+            if value is None:
+                raise CannotEvaluate(f"address {text} depends on data")
+            total = total + value.astype(np.int64) * scale
+        return total & 0xFFFFFFFF if space == "shared" else total
+
+    return read
