@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmdsl.index import Bound, Expr, Int, Named, Var
+from gemmdsl.index import Bound, Expr, Int, Named, Var, free, split
 from gemmdsl.spec import LaneOrder, Operand
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 
@@ -257,6 +257,17 @@ class CopyMap:
     @property
     def copy(self) -> Var:
         return Var("copy", self.copies.value)
+
+    def walk(self) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+        """(strided, contiguous) coordinates of the thread's first copy, and the way from there to `copy`.
+
+        Where the two do not add up, as for rounds that are no whole number of rows, the first copy is (0, 0).
+        """
+        names = frozenset((self.copy.name,))
+        strided, contiguous = split(self.strided, names), split(self.contiguous, names)
+        if all(free(on) <= names for _, on in (strided, contiguous)):
+            return (strided[0], contiguous[0]), (strided[1], contiguous[1])
+        return (Int(0), Int(0)), (self.strided, self.contiguous)
 
     def coordinates(self, contiguous: Expr) -> tuple[Expr, Expr]:
         """(M or N, k) coordinates of the element at `contiguous` in this copy's row."""

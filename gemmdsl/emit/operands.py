@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer, address
-from gemmdsl.index import Expr, Var
+from gemmdsl.index import Expr, Int, Var
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
 from gemmdsl.layout import AxisMap
 from gemmdsl.spec import Axis, Operand, OperandName
@@ -70,8 +70,9 @@ class StageView:
     uses_k_left: bool
     valid: str
     aligned: str
-    tile_origin: str
-    address: str
+    start: str
+    step: str
+    distance: str
     store_row: str
     store_col: str
     copy_row: str
@@ -106,8 +107,13 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
     read_row, read_col = tile.place(axis.index(counter), k)
     used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
     depth_guarded = "K" not in kernel.paths[-1].full
-    strided, contiguous = operand.strided.lower(), operand.contiguous.lower()
-    step = text(Var("tile") * kernel.block_k)
+    (first_strided, first_contiguous), (next_strided, next_contiguous) = copy.walk()
+    block = Var("block_row" if fragment_axis == "M" else "block_col")
+    if along_k:
+        first_strided = block + first_strided
+    else:
+        first_contiguous = block + first_contiguous
+    step = (Int(0), kernel.block_k) if along_k else (kernel.block_k, Int(0))
     shape = "[k][%s]" if tile.k_outer else "[%s][k]"
     return StageView(
         name=operand.name,
@@ -131,8 +137,9 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         uses_k_left=depth_guarded,
         valid=guard(kernel, operand, copy.width.name),
         aligned=alignment(kernel, operand.name, copy.width.value),
-        tile_origin=step if along_k else f"offset({step}, {operand.ld})",
-        address=address(operand, strided, contiguous),
+        start=address(operand, first_strided, first_contiguous, text),
+        step=address(operand, step[0], step[1], text),
+        distance=address(operand, next_strided, next_contiguous, text),
         store_row=text(store_row),
         store_col=text(store_col),
         copy_row=text(copy_row),
@@ -179,7 +186,7 @@ def direct_view(kernel: Kernel, operand: Operand, axis: AxisMap, text: Printer) 
         count=text(axis.count),
         fragment=fragment,
         fragment_index=text(axis.index(counter)),
-        address=address(operand, operand.strided.lower(), operand.contiguous.lower()),
+        address=address(operand, Var(operand.strided.lower()), Var(operand.contiguous.lower()), text),
         guarded=condition if guarded else "",
         otherwise=" : 0.0f" if guarded else "",
     )
@@ -225,7 +232,7 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
         m_index=text(threads.rows.index(threads.i)),
         n_index=text(threads.cols.index(threads.j)),
         valid=guard(kernel, c, text(kernel.c_vector)),
-        address=address(c, c.strided.lower(), c.contiguous.lower()),
+        address=address(c, Var(c.strided.lower()), Var(c.contiguous.lower()), text),
         aligned=alignment(kernel, "C", kernel.c_vector.value),
         with_beta=f"fmaf(beta, out[e], {accumulator()})",
         without_beta=accumulator(),

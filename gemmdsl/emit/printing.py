@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gemmdsl.index import Expr, Named, constants, to_c
+from gemmdsl.index import Expr, Named, constant, constants, to_c
 from gemmdsl.spec import Operand
 
 
@@ -15,14 +15,23 @@ class Printer:
     used: dict[str, Named] = field(default_factory=dict)
 
     def __call__(self, expr: Expr) -> str:
-        for constant in constants(expr):
-            self.used.setdefault(constant.name, constant)
+        for named in constants(expr):
+            self.used.setdefault(named.name, named)
         return to_c(expr)
 
 
-def address(operand: Operand, strided: str, contiguous: str) -> str:
-    """Distance in floats, 64 bits wide, of the element at these coordinates from an operand's origin."""
-    return f"offset({strided}, {operand.ld}) + {contiguous}"
+def address(operand: Operand, strided: Expr, contiguous: Expr, text: Printer) -> str:
+    """C text of the distance in floats between two elements of an operand that lie this far apart.
+
+    `strided` and `contiguous` count along the operand's axes; the product with the leading dimension is 64
+    bits wide.
+    """
+    parts = []
+    if constant(strided) != 0:
+        parts.append(f"offset({text(strided)}, {operand.ld})")
+    if constant(contiguous) != 0 or not parts:
+        parts.append(text(contiguous))
+    return " + ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +77,10 @@ _TITLES = {
 def constant_groups(used: dict[str, Named]) -> tuple[ConstantGroup, ...]:
     """The constants in the order that a reader expects, each after those it is defined by."""
     ordered: list[Named] = [used[name] for name in _FIRST if name in used]
-    ordered += [constant for name, constant in used.items() if name not in _FIRST]
+    ordered += [named for name, named in used.items() if name not in _FIRST]
     groups: dict[str, list[ConstantLine]] = {title: [] for title in _TITLES}
-    for constant in ordered:
-        prefix = constant.name.split("_")[0]
+    for named in ordered:
+        prefix = named.name.split("_")[0]
         group = prefix if prefix in ("A", "B", "C") else ""
-        groups[group].append(ConstantLine(constant.name, to_c(constant.definition), constant.note))
+        groups[group].append(ConstantLine(named.name, to_c(named.definition), named.note))
     return tuple(ConstantGroup(_TITLES[key], tuple(items)) for key, items in groups.items() if items)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from gemmdsl.emit.printing import Printer
-from gemmdsl.index import Expr
+from gemmdsl.index import Expr, Var
 from gemmdsl.ir import (
     AsyncCopyTile,
     Barrier,
@@ -30,7 +30,7 @@ class StatementView:
 
     kind: str
     operand: str = ""
-    tile: str = ""
+    k_left: str = ""
     slot: str = ""
     pending: str = ""
     reason: str = ""
@@ -48,13 +48,17 @@ class StatementView:
 
     @property
     def source(self) -> str:
-        """What a copy needs to know of its operand's matrix: where it is and what is left of it."""
+        """What a copy needs to know of its operand's matrix: where it stands and what is left of it."""
         left = "m_left" if self.operand == "A" else "n_left"
-        return f"{self.operand}, ld{self.lower}, {left}, depth"
+        return f"{self.lower}_from, ld{self.lower}, {left}, {self.k_left}"
 
 
-def statement_view(statement: Stmt, text: Printer) -> StatementView:
+def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> StatementView:
     """The view of one statement and of those inside it."""
+
+    def k_left(tile: Expr) -> str:
+        assert block_k is not None
+        return text(Var("depth") - tile * block_k)
 
     def slot(expr: Expr | None) -> str:
         return "" if expr is None else f"[{text(expr)}]"
@@ -63,10 +67,10 @@ def statement_view(statement: Stmt, text: Printer) -> StatementView:
     match statement:
         case CopyTile() | AsyncCopyTile():
             return StatementView(
-                kind, operand=statement.operand, tile=text(statement.tile), slot=slot(statement.slot)
+                kind, operand=statement.operand, k_left=k_left(statement.tile), slot=slot(statement.slot)
             )
         case LoadTile():
-            return StatementView(kind, operand=statement.operand, tile=text(statement.tile))
+            return StatementView(kind, operand=statement.operand, k_left=k_left(statement.tile))
         case StoreTile():
             return StatementView(kind, operand=statement.operand, slot=slot(statement.slot))
         case WaitGroups():
@@ -84,7 +88,7 @@ def statement_view(statement: Stmt, text: Printer) -> StatementView:
                 start=text(statement.start),
                 stop=text(statement.stop),
                 unroll=statement.unroll,
-                body=program_view(statement.body, text),
+                body=program_view(statement.body, block_k, text),
             )
         case If():
             condition = statement.condition
@@ -92,12 +96,12 @@ def statement_view(statement: Stmt, text: Printer) -> StatementView:
                 kind,
                 left=text(condition.left),
                 right=text(condition.right),
-                body=program_view(statement.body, text),
+                body=program_view(statement.body, block_k, text),
             )
         case _:
             assert_never(statement)
 
 
-def program_view(body: tuple[Stmt, ...], text: Printer) -> tuple[StatementView, ...]:
-    """The views of a list of statements."""
-    return tuple(statement_view(statement, text) for statement in body)
+def program_view(body: tuple[Stmt, ...], block_k: Expr | None, text: Printer) -> tuple[StatementView, ...]:
+    """The views of a list of statements; `block_k` is the depth of a K tile."""
+    return tuple(statement_view(statement, block_k, text) for statement in body)

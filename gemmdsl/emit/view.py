@@ -138,7 +138,7 @@ def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
     min_blocks = Named("MIN_BLOCKS", Int(kernel.min_blocks), "blocks that an SM must be able to hold")
     bounds = text(threads.threads) + (f", {text(min_blocks)}" if kernel.min_blocks else "")
     output = output_view(kernel, text)
-    body = program_view(kernel.body, text)
+    body = program_view(kernel.body, kernel.block_k, text)
     names = [parameter.name for parameter in plan.parameters]
     declared = [
         f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters

@@ -26,7 +26,28 @@ def _broken(line: str) -> Iterator[str]:
     elif line.lstrip().startswith("//"):
         yield from _broken_comment(line)
     else:
-        yield from _broken_list(line)
+        yield from _broken_list(line) if _long_list(line) is not None else _broken_sum(line)
+
+
+def _broken_sum(line: str) -> Iterator[str]:
+    """An assignment, continued after the last outermost `+` that fits."""
+    indent = len(line) - len(line.lstrip()) + 4
+    cuts = [at for at in _outermost(line, "+") if at < WIDTH]
+    if not cuts:
+        yield line
+        return
+    yield line[: cuts[-1] - 1].rstrip()
+    yield " " * indent + line[cuts[-1] :]
+
+
+def _outermost(line: str, operator: str) -> list[int]:
+    """Positions of an operator with blanks around it that stands in no parentheses."""
+    found, depth = [], 0
+    for position, character in enumerate(line):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and line[position - 1 : position + 2] == f" {operator} ":
+            found.append(position)
+    return found
 
 
 def _broken_comment(line: str) -> Iterator[str]:
@@ -44,11 +65,9 @@ def _broken_comment(line: str) -> Iterator[str]:
 
 
 def _broken_list(line: str) -> Iterator[str]:
-    """A parenthesised list, continued under its first item; a line without one is left alone."""
+    """A parenthesised list, continued under its first item."""
     open_at = _long_list(line)
-    if open_at is None:
-        yield line
-        return
+    assert open_at is not None
     current, items = line[: open_at + 1], _items(line[open_at + 1 :])
     indent = " " * (open_at + 1)
     for item in items:

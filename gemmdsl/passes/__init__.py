@@ -66,5 +66,6 @@ def steps(spec: Spec) -> tuple[Step, ...]:
         name = apply.__name__
         kernel = replace(changed, applied=(*kernel.applied, name))
         done.append(Step(name, kernel, verify(kernel, name)))
-    verify_final(kernel, done[-1].name)
+    last = done[-1]
+    done[-1] = replace(last, proofs=(*last.proofs, *verify_final(kernel, last.name)))
     return tuple(done)

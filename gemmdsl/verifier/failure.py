@@ -50,6 +50,9 @@ STEADY = Rule(
     "steady",
     "larger numbers of K tiles repeat what was run: one turn of the slots later, all is the same",
 )
+SEQUENCE = Rule(
+    "P409", "sequence", "tiles of an operand are copied one after the other: its pointer moves on by one tile"
+)
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
 LIMITS = Rule("P601", "limits", "the block fits the target")
 
@@ -74,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     AWAITED,
     STORED_ONCE,
     STEADY,
+    SEQUENCE,
     HAZARD,
     LIMITS,
 )

@@ -33,6 +33,7 @@ from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import (
     AWAITED,
     REGISTERS,
+    SEQUENCE,
     SLOT_RANGE,
     STORED_ONCE,
     TILE_ORDER,
@@ -136,6 +137,7 @@ class _Machine:
         self._registers: dict[StagedName, int] = {}
         self._group: list[Access] = []
         self._groups: list[list[Access]] = []
+        self._copied: dict[StagedName, int] = dict.fromkeys(OPERANDS, 0)
         self._multiplied = 0
         self._stored = False
         self._in_k_loop = False
@@ -181,17 +183,17 @@ class _Machine:
     def _step(self, statement: Stmt) -> None:
         match statement:
             case CopyTile():
-                tile = self._tile(statement, statement.tile)
+                tile = self._tile(statement, statement.operand, statement.tile)
                 self._write(statement, statement.operand, statement.slot, tile, self._position)
             case LoadTile():
-                self._registers[statement.operand] = self._tile(statement, statement.tile)
+                self._registers[statement.operand] = self._tile(statement, statement.operand, statement.tile)
             case StoreTile():
                 loaded = self._registers.get(statement.operand)
                 if loaded is None:
                     raise self._refuted(REGISTERS, statement, "stores registers that nothing was loaded into")
                 self._write(statement, statement.operand, statement.slot, loaded, self._position)
             case AsyncCopyTile():
-                tile = self._tile(statement, statement.tile)
+                tile = self._tile(statement, statement.operand, statement.tile)
                 self._group.append(self._write(statement, statement.operand, statement.slot, tile, NEVER))
             case CommitGroup():
                 self._groups.append(self._group)
@@ -265,10 +267,13 @@ class _Machine:
         self._accesses.append(access)
         return access
 
-    def _tile(self, statement: Stmt, expr: Expr) -> int:
-        tile = self._value(expr)
+    def _tile(self, statement: Stmt, operand: StagedName, expr: Expr) -> int:
+        tile, due = self._value(expr), self._copied[operand]
         if not 0 <= tile < self.k_tiles:
             raise self._refuted(TILE_RANGE, statement, f"copies tile {tile} of {self.k_tiles}", tile=tile)
+        if tile != due:
+            raise self._refuted(SEQUENCE, statement, f"copies tile {tile} after {due} tiles", tile=tile)
+        self._copied[operand] += 1
         return tile
 
     def _slot(self, statement: Stmt, operand: StagedName, expr: Expr | None) -> int:
@@ -308,6 +313,7 @@ class _Machine:
         )
         return (
             self._multiplied - tile,
+            tuple(copied - tile for copied in self._copied.values()),
             {place: (access.tile - tile, self._landed(access)) for place, access in self._content.items()},
             {operand: loaded - tile for operand, loaded in self._registers.items()},
             tuple(access.tile - tile for access in self._group),

@@ -168,11 +168,11 @@ FAULTS: dict[str, tuple[str, Callable[[], Kernel]]] = {
     ),
     "a tile multiplied twice": ("tile-order", lambda: ping_pong(MultiplyTile, lambda s: (s, s))),
     "the same tile of B again": (
-        "tile-order",
+        "sequence",
         lambda: edit(kernel("shared"), CopyTile, lambda s: (replace(s, tile=Int(0)),), 1),
     ),
     "A and B exchanged": (
-        "tile-order",
+        "sequence",
         lambda: edit(kernel("shared"), CopyTile, lambda s: (replace(s, operand="A"),), 1),
     ),
     "multiplied before it is copied": ("tile-order", lambda: reordered("shared", 3, 0, 1, 2, 4)),
@@ -202,7 +202,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Kernel]]] = {
         "hazard",
         lambda: reordered("shared", 0, 1, 2, 4, 3),
     ),
-    "two copies in flight to the same slot": ("hazard", lambda: pipeline(AsyncCopyTile, lambda s: (s, s))),
+    "two copies in flight to the same slot": ("sequence", lambda: pipeline(AsyncCopyTile, lambda s: (s, s))),
     "C stored twice": ("stored-once", lambda: ping_pong(StoreOutput, lambda s: (s, s))),
     "C never stored": ("stored-once", lambda: ping_pong(StoreOutput, REMOVE)),
     "C stored in the loop": (

@@ -22,6 +22,7 @@
 //           follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
+//           limits: 128 threads and 12544 bytes of shared memory per block fit sm_75
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
 // propagate.
@@ -126,18 +127,19 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Reads this thread's share of K tile `tile` of A into registers.
+// Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float* A, int lda,
-                                       int m_left, int depth, int tile, int thread) {
-  const float* const from = A + tile * BLOCK_K;
+__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float*& from, int lda,
+                                       int m_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
     const int valid = FULL ? A_VECTOR : (m < m_left ? A_VECTOR : 0);
-    load_global<A_VECTOR, ALIGNED>(to[copy], from + offset(m, lda) + k, valid);
+    load_global<A_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
+                                   valid);
   }
+  from += BLOCK_K;
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
@@ -154,18 +156,19 @@ __device__ __forceinline__ void store_a(float (&tile)[BLOCK_K][A_ROW],
   }
 }
 
-// Reads this thread's share of K tile `tile` of B into registers.
+// Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float* B, int ldb,
-                                       int n_left, int depth, int tile, int thread) {
-  const float* const from = B + offset(tile * BLOCK_K, ldb);
+__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float*& from, int ldb,
+                                       int n_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
     const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int valid = FULL ? B_VECTOR : n_left - n;
-    load_global<B_VECTOR, ALIGNED>(to[copy], from + offset(k, ldb) + n, valid);
+    load_global<B_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
+                                   valid);
   }
+  from += offset(BLOCK_K, ldb);
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
@@ -251,8 +254,11 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  A += offset(block_row, lda);
-  B += block_col;
+  // Where this thread's copies of the next K tile begin.
+  const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
+      + (thread % A_ROW_VECTORS) * A_VECTOR;
+  const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
+      + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -262,16 +268,16 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   alignas(16) float next_b[B_COPIES][B_VECTOR];
 
   if (0 < k_tiles) {
-    load_a<FULL, ALIGNED>(next_a, A, lda, m_left, depth, 0, thread);
-    load_b<FULL, ALIGNED>(next_b, B, ldb, n_left, depth, 0, thread);
+    load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
+    load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
     store_a(tiles.A[0], next_a, thread);
     store_b(tiles.B[0], next_b, thread);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
     if (tile + 1 < k_tiles) {
-      load_a<FULL, ALIGNED>(next_a, A, lda, m_left, depth, tile + 1, thread);
-      load_b<FULL, ALIGNED>(next_b, B, ldb, n_left, depth, tile + 1, thread);
+      load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth - (tile + 1) * BLOCK_K, thread);
+      load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth - (tile + 1) * BLOCK_K, thread);
     }
     multiply(acc, tiles.A[tile % BUFFERS], tiles.B[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
@@ -341,7 +347,8 @@ bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, 
             static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
            sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c) + bytes(c_rows, c_length, ldc);
+  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
+      + bytes(c_rows, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>

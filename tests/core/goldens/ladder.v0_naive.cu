@@ -11,6 +11,7 @@
 // proved    C tile: 1024 outputs, 1 for each of 1024 threads, each written exactly once
 //           guards (fast, general): an axis without guard and a vector in global memory follow from
 //           the conditions
+//           limits: 1024 threads and 0 bytes of shared memory per block fit sm_75
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
 // propagate.
@@ -198,7 +199,8 @@ bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, 
             static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
            sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c) + bytes(c_rows, c_length, ldc);
+  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
+      + bytes(c_rows, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>

@@ -22,6 +22,7 @@
 //           follow from the conditions
 //           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
+//           limits: 256 threads and 65536 bytes of shared memory per block fit sm_80
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
 // propagate.
@@ -145,35 +146,35 @@ __device__ __forceinline__ void copy_global_async(float* to, const float* from, 
   }
 }
 
-// Starts copying K tile `tile` of A into shared memory, kept as [k][m].
+// Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_a_async(float (&to)[BLOCK_K][A_ROW], const float* A, int lda,
-                                             int m_left, int depth, int tile, int thread) {
-  const float* const from = A + tile * BLOCK_K;
-  const int k_left = depth - tile * BLOCK_K;
+__device__ __forceinline__ void copy_a_async(float (&to)[BLOCK_K][A_ROW], const float*& from,
+                                             int lda, int m_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
     copy_global_async<A_VECTOR, true>(&to[k][m ^ ((k % A_SWIZZLES) * A_SWIZZLE_UNIT)],
-                                      from + offset(m, lda) + k, valid);
+                                      from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
   }
+  from += BLOCK_K;
 }
 
-// Starts copying K tile `tile` of B into shared memory, kept as [k][n].
+// Starts copying a K tile of B into shared memory, kept as [k][n]; `from` moves on.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_b_async(float (&to)[BLOCK_K][B_ROW], const float* B, int ldb,
-                                             int n_left, int depth, int tile, int thread) {
-  const float* const from = B + offset(tile * BLOCK_K, ldb);
-  const int k_left = depth - tile * BLOCK_K;
+__device__ __forceinline__ void copy_b_async(float (&to)[BLOCK_K][B_ROW], const float*& from,
+                                             int ldb, int n_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
     const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
-    copy_global_async<B_VECTOR, ALIGNED>(&to[k][n], from + offset(k, ldb) + n, valid);
+    copy_global_async<B_VECTOR, ALIGNED>(&to[k][n],
+                                         from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
+                                         valid);
   }
+  from += offset(BLOCK_K, ldb);
 }
 
 // acc += A tile @ B tile: fragments from shared memory, then one FMA per output and k.
@@ -240,14 +241,18 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
   const int thread_row = (warp / WARPS_N) * WARP_M + ((lane / 2) % LANES_M) * PIECE_M;
-  const int thread_col = (warp % WARPS_N) * WARP_N + ((lane / (LANES_M * 2)) * 2 + lane % 2) * PIECE_N;
+  const int thread_col = (warp % WARPS_N) * WARP_N
+      + ((lane / (LANES_M * 2)) * 2 + lane % 2) * PIECE_N;
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  A += offset(block_row, lda);
-  B += block_col;
+  // Where this thread's copies of the next K tile begin.
+  const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
+      + thread % A_ROW_VECTORS;
+  const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
+      + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -257,8 +262,10 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
     if (tile < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(tiles.A[tile], A, lda, m_left, depth, tile, thread);
-      copy_b_async<FULL, ALIGNED>(tiles.B[tile], B, ldb, n_left, depth, tile, thread);
+      copy_a_async<FULL, ALIGNED>(tiles.A[tile], a_from, lda, m_left, depth - tile * BLOCK_K,
+                                  thread);
+      copy_b_async<FULL, ALIGNED>(tiles.B[tile], b_from, ldb, n_left, depth - tile * BLOCK_K,
+                                  thread);
     }
     __pipeline_commit();
   }
@@ -266,10 +273,10 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // this tile has landed for every thread, and the slot of the last one is free
     if (tile + BUFFERS - 1 < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(tiles.A[(tile + BUFFERS - 1) % BUFFERS], A, lda, m_left, depth,
-                                  tile + BUFFERS - 1, thread);
-      copy_b_async<FULL, ALIGNED>(tiles.B[(tile + BUFFERS - 1) % BUFFERS], B, ldb, n_left, depth,
-                                  tile + BUFFERS - 1, thread);
+      copy_a_async<FULL, ALIGNED>(tiles.A[(tile + BUFFERS - 1) % BUFFERS], a_from, lda, m_left,
+                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+      copy_b_async<FULL, ALIGNED>(tiles.B[(tile + BUFFERS - 1) % BUFFERS], b_from, ldb, n_left,
+                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
     }
     __pipeline_commit();
     multiply(acc, tiles.A[tile % BUFFERS], tiles.B[tile % BUFFERS], thread_row, thread_col);
@@ -338,7 +345,8 @@ bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, 
             static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
            sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c) + bytes(c_rows, c_length, ldc);
+  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
+      + bytes(c_rows, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>

@@ -19,6 +19,7 @@
 //           the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
+//           limits: 70 threads and 1712 bytes of shared memory per block fit sm_75
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
 // propagate.
@@ -112,20 +113,20 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Reads this thread's share of K tile `tile` of A into registers.
+// Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
 template <bool FULL>
-__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float* A, int lda,
-                                       int m_left, int depth, int tile, int thread) {
-  const float* const from = A + tile * BLOCK_K;
-  const int k_left = depth - tile * BLOCK_K;
+__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float*& from, int lda,
+                                       int m_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     if (thread + copy * THREADS >= A_VECTORS) break;
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
-    load_global<A_VECTOR, true>(to[copy], from + offset(m, lda) + k, valid);
+    load_global<A_VECTOR, true>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
+                                valid);
   }
+  from += BLOCK_K;
 }
 
 // Stores what load_a read into a shared tile, kept as [m][k].
@@ -143,29 +144,30 @@ __device__ __forceinline__ void store_a(float (&tile)[BLOCK_M][A_ROW],
   }
 }
 
-// Copies K tile `tile` of A into shared memory.
+// Copies a K tile of A into shared memory; `from` moves on to the next tile.
 template <bool FULL>
-__device__ __forceinline__ void copy_a(float (&to)[BLOCK_M][A_ROW], const float* A, int lda,
-                                       int m_left, int depth, int tile, int thread) {
+__device__ __forceinline__ void copy_a(float (&to)[BLOCK_M][A_ROW], const float*& from, int lda,
+                                       int m_left, int k_left, int thread) {
   alignas(16) float staged[A_COPIES][A_VECTOR];
-  load_a<FULL>(staged, A, lda, m_left, depth, tile, thread);
+  load_a<FULL>(staged, from, lda, m_left, k_left, thread);
   store_a(to, staged, thread);
 }
 
-// Reads this thread's share of K tile `tile` of B into registers.
+// Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
 template <bool FULL>
-__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float* B, int ldb,
-                                       int n_left, int depth, int tile, int thread) {
-  const float* const from = B + offset(tile * BLOCK_K, ldb);
-  const int k_left = depth - tile * BLOCK_K;
+__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float*& from, int ldb,
+                                       int n_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     if (thread + copy * THREADS >= B_VECTORS) break;
     const int n = (thread + copy * THREADS) % B_ROW_VECTORS;
     const int k = (thread + copy * THREADS) / B_ROW_VECTORS;
     const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
-    load_global<B_VECTOR, true>(to[copy], from + offset(k, ldb) + n, valid);
+    load_global<B_VECTOR, true>(to[copy],
+                                from + offset((thread + copy * THREADS) / B_ROW_VECTORS, ldb) + (thread + copy * THREADS) % B_ROW_VECTORS,
+                                valid);
   }
+  from += offset(BLOCK_K, ldb);
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
@@ -183,12 +185,12 @@ __device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
   }
 }
 
-// Copies K tile `tile` of B into shared memory.
+// Copies a K tile of B into shared memory; `from` moves on to the next tile.
 template <bool FULL>
-__device__ __forceinline__ void copy_b(float (&to)[BLOCK_K][B_ROW], const float* B, int ldb,
-                                       int n_left, int depth, int tile, int thread) {
+__device__ __forceinline__ void copy_b(float (&to)[BLOCK_K][B_ROW], const float*& from, int ldb,
+                                       int n_left, int k_left, int thread) {
   alignas(16) float staged[B_COPIES][B_VECTOR];
-  load_b<FULL>(staged, B, ldb, n_left, depth, tile, thread);
+  load_b<FULL>(staged, from, ldb, n_left, k_left, thread);
   store_b(to, staged, thread);
 }
 
@@ -259,8 +261,10 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  A += offset(block_row, lda);
-  B += block_col;
+  // Where this thread's copies of the next K tile begin.
+  const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
+      + thread % A_ROW_VECTORS;
+  const float* b_from = B + block_col;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -268,8 +272,8 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   float acc[THREAD_M][THREAD_N] = {};
 
   for (int tile = 0; tile < k_tiles; ++tile) {
-    copy_a<FULL>(tiles.A, A, lda, m_left, depth, tile, thread);
-    copy_b<FULL>(tiles.B, B, ldb, n_left, depth, tile, thread);
+    copy_a<FULL>(tiles.A, a_from, lda, m_left, depth - tile * BLOCK_K, thread);
+    copy_b<FULL>(tiles.B, b_from, ldb, n_left, depth - tile * BLOCK_K, thread);
     __syncthreads();  // the tile is complete before anyone reads it
     multiply(acc, tiles.A, tiles.B, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
@@ -321,7 +325,8 @@ bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, 
             static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
            sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c) + bytes(c_rows, c_length, ldc);
+  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
+      + bytes(c_rows, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>
