@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from gemmdsl import cache
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan
 from gemmdsl.diagnostics import GemmError
-from gemmdsl.emulator import cache, compiler, errors
+from gemmdsl.emulator import compiler, errors
 from gemmdsl.emulator.compiler import Compiler
 from gemmdsl.target import KIB
 
@@ -51,12 +51,12 @@ def build(source: CudaSource, load: Callable[[Path], Loaded], *, cached: bool = 
     def make(work: Path) -> Path:
         return _compile(tool, source, unit, work)
 
-    if cached and (found := cache.find(name)):
+    if cached and (found := cache.find("emulator", name)):
         try:
             return load(found)
         except OSError:
             cache.forget(found)
-    if cached and (made := cache.put(name, make)):
+    if cached and (made := cache.put("emulator", name, make)):
         # Another process that cleans the cache may have been faster.
         try:
             return load(made)
@@ -106,7 +106,7 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path) -> Path:
         (work / "kernel.cu").write_text(source.text, encoding="utf-8")
         (work / "host.cpp").write_text(unit, encoding="utf-8")
     except OSError as problem:
-        raise errors.no_room(str(work), problem.strerror or str(problem)) from problem
+        raise cache.no_room(str(work), problem.strerror or str(problem)) from problem
     library = work / "kernel.so"
     subject = f"{source.plan.launcher} for the CPU"
 
@@ -143,15 +143,11 @@ def _emulator_object(tool: Compiler, work: Path) -> Path:
         )
         return made
 
-    return cache.find(name) or cache.put(name, make) or make(work)
+    return cache.find("emulator", name) or cache.put("emulator", name, make) or make(work)
 
 
 def _key(tool: Compiler, *texts: str) -> str:
-    parts = (_own_sources(), compiler.recipe(), tool.identity(), compiler.processor(), *texts)
-    digest = sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
-    return digest.hexdigest()[:40]
+    return cache.key(_own_sources(), compiler.recipe(), tool.identity(), compiler.processor(), *texts)
 
 
 @lru_cache(maxsize=1)

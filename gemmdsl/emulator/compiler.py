@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from gemmdsl import cache
 from gemmdsl.emulator import errors
 
 _NAMES = ("c++", "g++", "clang++")
@@ -75,7 +76,7 @@ class Compiler:
         if done.returncode != 0:
             messages = done.stderr.strip()
             if "No space left on device" in messages:
-                raise errors.no_room(str(folder), "no space left on device")
+                raise cache.no_room(str(folder), "no space left on device")
             raise errors.refused(self.name, subject, messages)
 
 

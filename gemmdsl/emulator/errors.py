@@ -1,4 +1,4 @@
-"""What can go wrong before an emulated kernel runs; codes `G911` to `G916`."""
+"""What can go wrong before an emulated kernel runs; codes `G911` to `G914` and `G916`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,6 @@ def refused(command: str, subject: str, messages: str) -> ToolError:
 def timed_out(command: str, subject: str, seconds: float) -> ToolError:
     """The compiler was stopped."""
     return ToolError("G914", f"{command} was stopped: {subject} was not compiled after {seconds:g} seconds")
-
-
-def no_room(folder: str, reason: str) -> ToolError:
-    """There is no place for the compiler's files, or no space left in it."""
-    return ToolError("G915", f"no room for a compiled kernel in {folder}: {reason}",
-                     help="set TMPDIR, or GEMMDSL_CACHE for the folder of compiled kernels")
 
 
 def cannot_load(path: str, reason: str) -> ToolError:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gemmdsl import cache
 from gemmdsl.cuda_source import CudaSource
-from gemmdsl.emulator import cache
 from gemmdsl.emulator.builder import build, host_unit
 from gemmdsl.emulator.library import Library
 from gemmdsl.emulator.run import run
@@ -73,7 +73,7 @@ def test_uncached_builds_leave_nothing(own_cache: Path) -> None:
 def test_a_read_only_cache_is_no_obstacle(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_cache.mkdir(parents=True)
     # A user with all rights may write anywhere, so the refusal is played.
-    monkeypatch.setattr(cache, "folder", lambda: None)
+    monkeypatch.setattr(cache, "folder", lambda kind: None)
     _, path = built(NAIVE)
     assert not path.exists()
     assert list(own_cache.iterdir()) == []
@@ -127,13 +127,13 @@ def test_the_cache_keeps_what_was_used_last(own_cache: Path, monkeypatch: pytest
     abandoned.mkdir()
     os.utime(abandoned, (now - 1e6, now - 1e6))
     (own_cache / "making-busy").mkdir()
-    assert cache.find("9.so")
+    assert cache.find("emulator", "9.so")
 
     def make(work: Path) -> Path:
         (work / "made").touch()
         return work / "made"
 
-    cache.put("new.so", make)
+    cache.put("emulator", "new.so", make)
     assert sorted(path.name for path in own_cache.iterdir()) == ["9.so", "making-busy", "new.so"]
 
 

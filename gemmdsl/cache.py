@@ -1,7 +1,9 @@
-"""The folder of compiled kernels: named by what they were made of, put in place in one step.
+"""The user's folder of compiled kernels: named by what they were made of, put in place in one step.
 
-Several processes may fill it at once: each compiles in a folder of its own and renames the result, so a
-name never stands for part of a file.  Where the folder cannot be written, everything works uncached.
+Several processes may fill it at once: each works in a folder of its own and renames the result, so a name
+never stands for part of a file.  Where the folder cannot be written, everything works uncached.
+
+The place: GEMMDSL_CACHE, else XDG_CACHE_HOME/gemmdsl, else ~/.cache/gemmdsl; a folder for each kind below it.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from gemmdsl.diagnostics import GemmError
-from gemmdsl.emulator import errors
+from gemmdsl.toolchain.errors import ToolError
+
+Kind = Literal["emulator", "cubin"]
 
 _VARIABLE = "GEMMDSL_CACHE"
 _WORK_PREFIX = "making-"
@@ -23,11 +29,41 @@ _MAX_FILES = 1024
 _ABANDONED_SECONDS = 24 * 3600
 
 
-def folder() -> Path | None:
-    """The cache, made if need be; None when it cannot be written."""
-    path = _location()
-    if path is None:
+def no_room(folder: str, reason: str) -> ToolError:
+    """There is no place for a compiler's files, or no space left in it."""
+    return ToolError(
+        "G915",
+        f"no room for a compiled kernel in {folder}: {reason}",
+        help=f"set TMPDIR, or {_VARIABLE} for the folder of compiled kernels",
+    )
+
+
+def key(*parts: str) -> str:
+    """A file's name: equal for equal parts, in practice never for others."""
+    digest = sha256()
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()[:40]
+
+
+def location() -> Path | None:
+    """Where the folders of all kinds lie, whether or not they are there; None when there is no home."""
+    if named := os.environ.get(_VARIABLE):
+        return Path(named).absolute()
+    if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):
+        return Path(base) / "gemmdsl"
+    try:
+        return Path.home() / ".cache" / "gemmdsl"
+    except RuntimeError:
         return None
+
+
+def folder(kind: Kind) -> Path | None:
+    """The folder of one kind, made if need be; None when it cannot be written."""
+    base = location()
+    if base is None:
+        return None
+    path = base / kind
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -35,12 +71,12 @@ def folder() -> Path | None:
     return path if os.access(path, os.W_OK | os.X_OK) else None
 
 
-def find(name: str) -> Path | None:
+def find(kind: Kind, name: str) -> Path | None:
     """The cached file, marked as used; None when it is not there.  A read-only cache is read."""
-    location = _location()
-    if location is None:
+    base = location()
+    if base is None:
         return None
-    path = location / name
+    path = base / kind / name
     if not path.is_file():
         return None
     with suppress(OSError):
@@ -48,12 +84,12 @@ def find(name: str) -> Path | None:
     return path
 
 
-def put(name: str, make: Callable[[Path], Path]) -> Path | None:
+def put(kind: Kind, name: str, make: Callable[[Path], Path]) -> Path | None:
     """Let `make` produce a file in a new folder and give it its name in the cache.
 
     None when there is no cache to write; errors of `make` pass through, and leave nothing behind.
     """
-    home = folder()
+    home = folder(kind)
     if home is None:
         return None
     with ExitStack() as cleanup:
@@ -66,7 +102,7 @@ def put(name: str, make: Callable[[Path], Path]) -> Path | None:
         try:
             os.replace(made, path)
         except OSError as problem:
-            raise errors.no_room(str(home), problem.strerror or str(problem)) from problem
+            raise no_room(str(home), problem.strerror or str(problem)) from problem
     _prune(home)
     return path
 
@@ -78,7 +114,7 @@ def work_folder(parent: Path | None = None) -> Iterator[Path]:
         work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX, dir=parent))
     except OSError as problem:
         where = str(parent) if parent else "the folder for temporary files"
-        raise errors.no_room(where, problem.strerror or str(problem)) from problem
+        raise no_room(where, problem.strerror or str(problem)) from problem
     try:
         yield work
     finally:
@@ -89,17 +125,6 @@ def forget(path: Path) -> None:
     """Remove a file that turned out to be damaged."""
     with suppress(OSError):
         path.unlink()
-
-
-def _location() -> Path | None:
-    if named := os.environ.get(_VARIABLE):
-        return Path(named).absolute() / "emulator"
-    if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):
-        return Path(base) / "gemmdsl" / "emulator"
-    try:
-        return Path.home() / ".cache" / "gemmdsl" / "emulator"
-    except RuntimeError:
-        return None
 
 
 def _prune(home: Path) -> None:
