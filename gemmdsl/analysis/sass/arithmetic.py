@@ -184,9 +184,9 @@ def shift(instruction: Instruction) -> Step:
     def compute(low: Value, amount: Value, upper: Value) -> Value:
         by = np.minimum(amount, np.uint32(63)).astype(np.uint64)
         if narrow:
-            by = np.where("W" in modifiers, by & np.uint64(31), np.minimum(by, np.uint64(32)))
+            by = by & np.uint64(31) if "W" in modifiers else np.minimum(by, np.uint64(32))
         if left:
-            wide = join(low, upper if "HI" in modifiers or not narrow else np.zeros_like(upper)) << by
+            wide = join(low, upper) << by
         elif narrow and not high:
             wide = low.astype(np.uint64) >> by
         elif signed:

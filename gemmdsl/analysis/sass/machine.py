@@ -48,26 +48,6 @@ _MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
     "STG": (("global", "store", 0),),
     "LDGSTS": (("shared", "store", 0), ("global", "load", 1)),
 }
-_UNSUPPORTED = frozenset(
-    [
-        "RET",
-        "BRX",
-        "JMX",
-        "LD",
-        "ST",
-        "LDL",
-        "STL",
-        "ATOM",
-        "ATOMS",
-        "ATOMG",
-        "RED",
-        "UBLKCP",
-        "UTMALDG",
-        "LDSM",
-        "STSM",
-        "SYNCS",
-    ]
-)
 _ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
 _SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
 _STEPS_LIMIT = 20_000_000
@@ -79,7 +59,7 @@ class AccessTotal:
 
     `requests` are warps' executions with an active lane; `cost` is in wavefronts (shared) or sectors
     (global), `ideal` what it could be.  `example` holds the 32 addresses of its dearest execution, in words
-    (shared) or bytes (global), INACTIVE for a lane that took no part.
+    (shared) or bytes (global), INACTIVE for a lane that took no part.  `lowest` is the lowest byte address.
     """
 
     space: Space
@@ -90,6 +70,7 @@ class AccessTotal:
     ideal: int = 0
     example: tuple[int, ...] = ()
     dearest: int = 0
+    lowest: int = 1 << 62
 
 
 @dataclass(slots=True)
@@ -238,6 +219,7 @@ class _Machine:
 
     def _count(self, index: int, total: AccessTotal, address: NDArray[np.int64], active: Mask | None) -> None:
         base = int(address.min() if active is None else address[active].min())
+        total.lowest = min(total.lowest, base)
         # Moving all lanes by whole rounds of the banks, or by whole sectors, changes no cost.
         base -= base % 128 if total.space == "shared" else base % SECTOR
         lanes = address - base

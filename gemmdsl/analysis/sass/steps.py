@@ -1,7 +1,7 @@
 """What one instruction does to registers.
 
 Arithmetic on data (FFMA and the like) only marks its result as not known.  Meanings follow from NVIDIA's
-instruction lists (CUDA Binary Utilities) and from what ptxas makes of known sources; tests compare with those.
+instruction lists (CUDA Binary Utilities) and from what ptxas makes of known sources.
 """
 
 from __future__ import annotations

@@ -1,0 +1,316 @@
+"""What ptxas made of a kernel: its accesses as executed, its instructions and its registers.
+
+The machine code of the path that the launcher takes is run, block by block, by `gemmdsl.analysis.sass`: once
+for each class of blocks that can differ (edges, alignment of their origins), and for few K tiles when there
+are many, since every count is then a straight line in their number.  That it is one is checked each time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmdsl.analysis.access import Access, Count, Kind, Space
+from gemmdsl.analysis.lines import SourceMap, source_map
+from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
+from gemmdsl.analysis.shape import Shape, blocks
+from gemmdsl.cuda_source import CudaSource
+from gemmdsl.ir import Kernel
+from gemmdsl.spec import OperandName
+from gemmdsl.target import WARP_SIZE
+from gemmdsl.toolchain import Usage, compile_cubin, disassemble
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Row = NDArray[np.int64]
+
+# Where the arguments of a kernel begin in constant bank 0, from this compute capability on.
+_ARGUMENTS = ((100, 0x380), (90, 0x210), (70, 0x160))
+# ptxas unrolls loops by powers of two up to this.
+_UNROLLED = 8
+_POINTERS: Mapping[OperandName, int] = {"A": 1 << 32, "B": 2 << 32, "C": 3 << 32}
+_MAX_CLASSES = 64
+
+MIX: Mapping[str, tuple[str, ...]] = {
+    "FFMA": ("FFMA", "FFMA2"),
+    "other FP32": ("FMUL", "FADD", "FSEL", "FSETP", "FMNMX", "MUFU", "I2F", "F2I"),
+    "shared loads": ("LDS",),
+    "shared stores": ("STS",),
+    "global loads": ("LDG",),
+    "global stores": ("STG",),
+    "async copies": ("LDGSTS", "LDGDEPBAR", "DEPBAR"),
+    "local memory": ("LDL", "STL"),
+    "barriers and branches": ("BAR", "BRA", "EXIT", "BSSY", "BSYNC", "CALL", "WARPSYNC", "NOP", "BMOV"),
+}
+_OTHER = "integer and moves"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel as compiled, for one shape.
+
+    `issued` counts warps' instructions by source line over the launch, `mix` by kind; `loop_mix` is the same
+    for one warp and K tile of the main loop, on average.  `accesses` say nothing of K tiles.
+    """
+
+    entry: str
+    compiler: str
+    usage: Usage
+    accesses: tuple[Access, ...]
+    issued: Mapping[int, int]
+    mix: Mapping[str, int]
+    loop_mix: Mapping[str, float]
+
+    @property
+    def instructions(self) -> int:
+        return sum(self.mix.values())
+
+    @property
+    def ffma_share(self) -> float:
+        """Part of all issued instructions that are FFMAs, in [0, 1]."""
+        return self.mix.get("FFMA", 0) / self.instructions if self.instructions else 0.0
+
+    @property
+    def loop_ffma_share(self) -> float:
+        total = sum(self.loop_mix.values())
+        return self.loop_mix.get("FFMA", 0.0) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Machine code of a source: what ptxas reports and the instructions of each entry."""
+
+    compiler: str
+    usage: Mapping[str, Usage]
+    functions: Mapping[str, Function]
+
+
+def build(source: CudaSource) -> Binary:
+    """Compiles and disassembles; ToolError when nvcc or nvdisasm is missing or refuses."""
+    cubin = compile_cubin(source.text, source.target, line_info=True)
+    return Binary(
+        cubin.compiler,
+        {usage.entry: usage for usage in cubin.usage},
+        read_listing(disassemble(cubin.data)),
+    )
+
+
+def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -> Compiled:
+    """Counts of the entry that the launcher takes for `shape`, over one launch.
+
+    CannotEvaluate when the machine code has something that the model does not know; ValueError when an
+    assumption of the schedule does not hold for the shape.
+    """
+    entry = source.plan.select(shape.sizes)
+    if entry is None:
+        raise ValueError(f"the schedule's assumptions do not hold for {shape}")
+    function = binary.functions[entry.name]
+    runner = _Runner(kernel, source, function, shape)
+    total, slope = runner.launch()
+    places = source_map(source.text)
+    warps = source.plan.threads // WARP_SIZE
+    issued: dict[int, int] = {}
+    for instruction, count in zip(function.code, total.issued.tolist(), strict=True):
+        if count:
+            line = places.line(instruction.lines)
+            issued[line] = issued.get(line, 0) + count
+    loop = _mix(function, slope / warps)
+    return Compiled(
+        entry=entry.name,
+        compiler=binary.compiler,
+        usage=binary.usage[entry.name],
+        accesses=_merged(kernel, function, places, total),
+        issued=issued,
+        mix={kind: int(count) for kind, count in _mix(function, total.issued).items()},
+        loop_mix=loop,
+    )
+
+
+def _mix(function: Function, issued: NDArray[np.float64] | Row) -> dict[str, float]:
+    kinds = {mnemonic: kind for kind, mnemonics in MIX.items() for mnemonic in mnemonics}
+    found: dict[str, float] = dict.fromkeys((*MIX, _OTHER), 0.0)
+    for instruction, count in zip(function.code, issued.tolist(), strict=True):
+        found[kinds.get(instruction.mnemonic, _OTHER)] += count
+    return {kind: count for kind, count in found.items() if count}
+
+
+def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Counts) -> tuple[Access, ...]:
+    """Accesses of the same operand, memory, direction and width together.
+
+    The compiler's line table is too coarse to tell neighbouring loads apart, so addresses say which operand
+    an instruction is about, and with it which line of the text it comes from.
+    """
+    found: dict[tuple[OperandName, Space, Kind, int, bool], list[AccessTotal]] = {}
+    shared = [access.lowest for (_, space), access in total.accesses.items() if space == "shared"]
+    base = min(shared, default=0)
+    for (index, space), access in total.accesses.items():
+        if access.requests:
+            operand = _operand(kernel, access, base)
+            asynchronous = function.code[index].mnemonic == "LDGSTS"
+            key = (operand, space, access.kind, access.width, asynchronous)
+            found.setdefault(key, []).append(access)
+    merged = []
+    for (operand, space, kind, width, asynchronous), accesses in found.items():
+        dearest = max(accesses, key=lambda access: access.dearest)
+        count = Count()
+        for access in accesses:
+            count += Count(access.requests, access.cost, access.ideal)
+        site = places.access(operand, space, kind)
+        merged.append(
+            Access(
+                *(space, kind, operand, site.function, site.line, width),
+                *(count, None, dearest.example, asynchronous),
+            )
+        )
+    return tuple(
+        sorted(merged, key=lambda access: (access.operand or "", access.line, access.space, access.width))
+    )
+
+
+def _operand(kernel: Kernel, access: AccessTotal, base: int) -> OperandName:
+    """The matrix whose memory, or whose shared tile, an access touches."""
+    if access.space == "global":
+        # Pointers are 4 GiB apart, and offsets from them are not negative.
+        return next(name for name, pointer in _POINTERS.items() if access.lowest >> 32 == pointer >> 32)
+    tile = kernel.stage("A").tile
+    return "A" if access.lowest - base < 4 * tile.words * tile.slots else "B"
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Sums of executions: instructions issued, and accesses by instruction and memory."""
+
+    issued: Row
+    accesses: dict[tuple[int, Space], AccessTotal]
+
+    def vector(self) -> Row:
+        """All counts in one row, in a fixed order."""
+        parts = [[total.requests, total.cost, total.ideal] for _, total in sorted(self.accesses.items())]
+        return np.concatenate([self.issued, np.array(parts, dtype=np.int64).ravel()])
+
+    def with_vector(self, row: Row) -> _Counts:
+        """These accesses with other counts."""
+        length = len(self.issued)
+        accesses = {}
+        for place, (key, total) in enumerate(sorted(self.accesses.items())):
+            requests, cost, ideal = (int(n) for n in row[length + 3 * place : length + 3 * place + 3])
+            accesses[key] = AccessTotal(
+                total.space,
+                total.kind,
+                total.width,
+                requests,
+                cost,
+                ideal,
+                total.example,
+                total.dearest,
+                total.lowest,
+            )
+        return _Counts(row[:length], accesses)
+
+
+def _counts(execution: Execution) -> _Counts:
+    return _Counts(execution.issued, execution.accesses)
+
+
+class _Runner:
+    def __init__(self, kernel: Kernel, source: CudaSource, function: Function, shape: Shape) -> None:
+        self.kernel, self.source, self.function, self.shape = kernel, source, function, shape
+        # A kernel without staging walks K one by one.
+        self.depth = kernel.block_k.value if kernel.block_k is not None else 1
+        slots = kernel.staging[0].tile.slots if kernel.staging is not None else 1
+        # Slots take turns, unrolled iterations and alignment of tiles repeat: after this many tiles all do.
+        self.period = lcm(_UNROLLED, slots) if kernel.staging is not None else 4 * _UNROLLED
+
+    def launch(self) -> tuple[_Counts, NDArray[np.float64]]:
+        """(counts of the launch, instructions that one more K tile costs an inner block)."""
+        total: _Counts | None = None
+        slope: NDArray[np.float64] = np.zeros(len(self.function.code))
+        for block, times in self._classes():
+            counts, growth = self._block(block)
+            row = counts.vector() * times
+            if total is None:
+                total, slope = counts.with_vector(row), growth
+            else:
+                total = _dearest(total, counts).with_vector(total.vector() + row)
+        if total is None:
+            return _counts(self._run(0, 0)), slope
+        return total, slope
+
+    def _block(self, block: int) -> tuple[_Counts, NDArray[np.float64]]:
+        tiles, period = -(-self.shape.k // self.depth), self.period
+        base = period + tiles % period
+        small, large = (_counts(self._run(block, n)) for n in (base, base + period))
+        growth = large.vector() - small.vector()
+        slope = growth[: len(small.issued)] / period
+        if tiles < base:
+            return _counts(self._run(block, tiles)), slope
+        if tiles == base:
+            return small, slope
+        largest = _counts(self._run(block, base + 2 * period)) if tiles > base + period else large
+        if tiles > base + period and not np.array_equal(largest.vector() - large.vector(), growth):
+            return _counts(self._run(block, tiles)), slope
+        return small.with_vector(small.vector() + growth * ((tiles - base) // period)), slope
+
+    def _run(self, block: int, tiles: int) -> Execution:
+        """Runs a block with as many K tiles, the last one as full as the shape's."""
+        all_tiles = -(-self.shape.k // self.depth)
+        k = self.shape.k - (all_tiles - tiles) * self.depth
+        plan = self.source.plan
+        return run_block(self.function, self._constants(max(k, 0)), block, plan.threads)
+
+    def _constants(self, k: int) -> dict[int, int]:
+        """Constant bank 0: the arguments as a C struct; the words before it are the driver's."""
+        shape = self.shape
+        values: dict[str, int | float] = {**shape.sizes, "K": k, "alpha": 1.0, "beta": 0.0}
+        values.update(_POINTERS.items())
+        layout = {"int": "i", "float": "f"}
+        kinds = [layout.get(parameter.ctype, "Q") for parameter in self.source.plan.parameters]
+        packed = struct.pack(
+            "@" + "".join(kinds), *(values[parameter.name] for parameter in self.source.plan.parameters)
+        )
+        packed += bytes(-len(packed) % 4)
+        start = next(base for capability, base in _ARGUMENTS if self.kernel.spec.target.number >= capability)
+        words = dict.fromkeys(range(0, start, 4), 0)
+        words.update({start + 4 * at: word for at, (word,) in enumerate(struct.iter_unpack("<I", packed))})
+        return words
+
+    def _classes(self) -> Iterable[tuple[int, int]]:
+        """(a block's number, how many blocks are like it)."""
+        per_m, per_n = blocks(self.kernel, self.shape)
+        block_m, block_n = self.kernel.block_m.value, self.kernel.block_n.value
+        rows, cols = np.arange(per_m)[:, None] * block_m, np.arange(per_n)[None, :] * block_n
+        problem, shape = self.kernel.spec.problem, self.shape
+        # Floats from row to row of A and C, and from column to column of B and C.
+        row_a = shape.lda if problem.a.strided == "M" else 1
+        col_b = shape.ldb if problem.b.strided == "N" else 1
+        row_c, col_c = (shape.ldc, 1) if problem.c.strided == "M" else (1, shape.ldc)
+        parts = np.broadcast_arrays(
+            rows * row_a % 8,
+            cols * col_b % 8,
+            (rows * row_c + cols * col_c) % 8,
+            np.minimum(shape.m - rows, block_m),
+            np.minimum(shape.n - cols, block_n),
+        )
+        keys = np.stack(parts, axis=-1).reshape(-1, len(parts))
+        _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        if len(first) > _MAX_CLASSES:
+            raise CannotEvaluate(f"there are {len(first)} different classes of blocks")
+        return zip(first.tolist(), counts.tolist(), strict=True)
+
+
+def _dearest(one: _Counts, other: _Counts) -> _Counts:
+    """`one` with the examples of `other` where those are dearer."""
+    accesses = {
+        key: replace(
+            other.accesses[key] if other.accesses[key].dearest > total.dearest else total,
+            lowest=min(total.lowest, other.accesses[key].lowest),
+        )
+        for key, total in one.accesses.items()
+    }
+    return _Counts(one.issued, accesses)

@@ -1,0 +1,87 @@
+"""The sizes that counts are given for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gemmdsl.ir import Kernel, Path
+from gemmdsl.spec import Axis, Operand, OperandName, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One call: C[m, n] = A[m, k] @ B[k, n] with leading dimensions; pointers are aligned to 256 bytes.
+
+    alpha is not 0 and beta is 0, so that C is written and not read.
+    """
+
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    ldc: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    def extent(self, axis: Axis) -> int:
+        return {"M": self.m, "N": self.n, "K": self.k}[axis]
+
+    def ld(self, operand: OperandName) -> int:
+        return {"A": self.lda, "B": self.ldb, "C": self.ldc}[operand]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """As `gemmdsl.cuda_source.LaunchPlan.select` wants them."""
+        return {
+            "M": self.m,
+            "N": self.n,
+            "K": self.k,
+            "lda": self.lda,
+            "ldb": self.ldb,
+            "ldc": self.ldc,
+            "A": 0,
+            "B": 0,
+            "C": 0,
+        }
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product: a multiplication and an addition each."""
+        return 2 * self.m * self.n * self.k
+
+
+def tight(problem: Problem, m: int, n: int, k: int) -> Shape:
+    """The shape with matrices that lie without gaps."""
+    extents = {"M": m, "N": n, "K": k}
+
+    def ld(operand: Operand) -> int:
+        return max(1, extents[operand.contiguous])
+
+    return Shape(m, n, k, ld(problem.a), ld(problem.b), ld(problem.c))
+
+
+def path_for(kernel: Kernel, shape: Shape) -> Path | None:
+    """The path that the launcher takes; None when an assumption of the schedule does not hold."""
+    if not all(condition.holds(shape.sizes) for condition in kernel.preconditions):
+        return None
+    return next(
+        (path for path in kernel.paths if all(condition.holds(shape.sizes) for condition in path.requires)),
+        None,
+    )
+
+
+def ceil_div(extent: int, block: int) -> int:
+    return -(-extent // block)
+
+
+def k_tiles(kernel: Kernel, shape: Shape) -> int:
+    """Tiles along K that a block walks; 0 for a kernel without staging."""
+    return ceil_div(shape.k, kernel.block_k.value) if kernel.block_k is not None else 0
+
+
+def blocks(kernel: Kernel, shape: Shape) -> tuple[int, int]:
+    """Blocks along M and N."""
+    return ceil_div(shape.m, kernel.block_m.value), ceil_div(shape.n, kernel.block_n.value)

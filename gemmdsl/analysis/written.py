@@ -1,0 +1,336 @@
+"""The accesses that a schedule asks for, one instruction each, evaluated on the emitter's own expressions.
+
+Every count is exact for the shape, edges included: guards are the ones that the emitted text has, and only
+the classes of blocks and K tiles that differ (alignment of their origin, elements left) are evaluated.
+What ptxas makes of it is another matter: see `gemmdsl.analysis.compiled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmdsl.analysis.access import Access, Count, Kind, Space
+from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
+from gemmdsl.analysis.lines import SourceMap
+from gemmdsl.analysis.sectors import SECTOR, sectors
+from gemmdsl.analysis.shape import Shape, blocks, k_tiles, path_for
+from gemmdsl.index import Expr, Int, evaluate
+from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
+from gemmdsl.layout import AxisMap
+from gemmdsl.spec import Operand, OperandName
+from gemmdsl.target import WARP_SIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gemmdsl.index import Array
+
+    Mask = NDArray[np.bool_]
+
+_FLOAT = 4
+_SECTOR_FLOATS = SECTOR // _FLOAT
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Adds up the executions of one access."""
+
+    space: Space
+    kind: Kind
+    width: int
+    total: Count = field(default_factory=Count)
+    dearest: int = -1
+    example: tuple[int, ...] = ()
+
+    def add(self, addresses: Array, active: Mask, times: int) -> None:
+        """`times` executions by every warp of a block; addresses of threads, in words or bytes."""
+        lanes = _warps(np.where(active, addresses, INACTIVE))
+        taking = lanes != INACTIVE
+        if self.space == "shared":
+            cost, ideal = warps_wavefronts(self.kind, self.width, lanes)
+        else:
+            cost, ideal = sectors(self.width, lanes, taking)
+        requests = int(taking.any(axis=1).sum())
+        self.total += Count(requests, int(cost.sum()), int(ideal.sum())) * times
+        warp = int(cost.argmax())
+        if requests and cost[warp] > self.dearest:
+            self.dearest = int(cost[warp])
+            self.example = tuple(int(lane) for lane in lanes[warp])
+
+
+def _warps(lanes: Array) -> Array:
+    """[warps][32]; a last warp with missing lanes is filled up with idle ones."""
+    missing = -len(lanes) % WARP_SIZE
+    return np.pad(lanes, (0, missing), constant_values=INACTIVE).reshape(-1, WARP_SIZE)
+
+
+def written(kernel: Kernel, shape: Shape, places: SourceMap) -> tuple[Access, ...]:
+    """Every access of a finished kernel to shared and global memory over one launch.
+
+    ValueError when an assumption of the schedule does not hold for the shape.
+    """
+    path = path_for(kernel, shape)
+    if path is None:
+        raise ValueError(f"the schedule's assumptions do not hold for {shape}")
+    return tuple(_Writer(kernel, shape, places, path.aligned).accesses())
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A class of tiles of an operand: same alignment of the origin, same extents left; `times` per launch."""
+
+    residue: int
+    fragment_left: int
+    other_left: int
+    times: int
+
+
+class _Writer:
+    def __init__(
+        self, kernel: Kernel, shape: Shape, places: SourceMap, aligned: frozenset[OperandName]
+    ) -> None:
+        self.kernel, self.shape, self.places, self.aligned = kernel, shape, places, aligned
+        self.blocks_m, self.blocks_n = blocks(kernel, shape)
+        self.blocks = self.blocks_m * self.blocks_n
+        self.tiles = k_tiles(kernel, shape)
+        self.threads = np.arange(kernel.threads.threads.value)
+
+    def accesses(self) -> Iterator[Access]:
+        problem, threads = self.kernel.spec.problem, self.kernel.threads
+        pairs = ((problem.a, threads.rows, self.blocks_n), (problem.b, threads.cols, self.blocks_m))
+        for place, (operand, axis, repeats) in enumerate(pairs):
+            if self.kernel.staging is not None:
+                yield from self._staged(self.kernel.staging[place], axis, repeats)
+            else:
+                yield self._direct(operand, axis, repeats)
+        yield from self._output(problem.c)
+
+    # Shared memory
+
+    def _staged(self, staging: Staging, axis: AxisMap, repeats: int) -> Iterator[Access]:
+        name = staging.tile.operand.name
+        lower = name.lower()
+        asynchronous = any(
+            isinstance(statement, AsyncCopyTile) and statement.operand == name
+            for statement in walk(self.kernel.body)
+        )
+        if asynchronous:
+            yield from self._async_copy(staging, repeats)
+        else:
+            yield from self._global_load(staging, repeats)
+            tally = _Tally("shared", "store", _FLOAT * staging.store.value)
+            for copy in range(staging.copy.copies.value):
+                exists = self._exists(staging, copy)
+                for element in range(0, staging.copy.width.value, staging.store.value):
+                    tally.add(self._stored_word(staging, copy, element), exists, 1)
+            yield self._shared(tally, name, f"store_{lower}", f"move<{staging.store.name}>")
+        yield self._read(staging, axis)
+
+    def _read(self, staging: Staging, axis: AxisMap) -> Access:
+        """Fragment reads of one K tile: for each k, the thread's indices in steps of the read's width."""
+        tile, name = staging.tile, staging.tile.operand.name
+        assert self.kernel.block_k is not None
+        tally = _Tally("shared", "load", _FLOAT * staging.read.value)
+        everyone = np.ones(len(self.threads), dtype=np.bool_)
+        for k in range(self.kernel.block_k.value):
+            for index in range(0, axis.count.value, staging.read.value):
+                row, col = tile.place(axis.index(Int(index)), Int(k))
+                tally.add(self._values(row * tile.row_length + col), everyone, 1)
+        return self._shared(tally, name, "multiply", f"move<{staging.read.name}>")
+
+    def _shared(self, tally: _Tally, name: OperandName, function: str, marker: str) -> Access:
+        """A shared access that every block makes alike in every K tile."""
+        return Access(
+            "shared",
+            tally.kind,
+            name,
+            function,
+            self.places.find(function, marker),
+            tally.width,
+            tally.total * (self.tiles * self.blocks),
+            tally.total,
+            tally.example,
+        )
+
+    def _stored_word(self, staging: Staging, copy: int, element: int) -> Array:
+        tile, copies = staging.tile, staging.copy
+        row, col = tile.place(*copies.coordinates(copies.contiguous + element))
+        return self._values(row * tile.row_length + col, copy)
+
+    def _exists(self, staging: Staging, copy: int) -> Mask:
+        mask: Mask = self._values(staging.copy.vector, copy) < staging.copy.vectors.value
+        return mask
+
+    # Global memory
+
+    def _copied(self, staging: Staging, repeats: int) -> Iterator[tuple[int, int, Array, Array, Mask, _Tile]]:
+        """Copy, vector width, valid elements, first address, who takes part: for each class of tiles."""
+        copies, operand = staging.copy, staging.copy.operand
+        assert self.kernel.block_k is not None
+        fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
+        ld = self.shape.ld(operand.name)
+        for tile in self._classes(operand, fragment.value, self.kernel.block_k.value, repeats):
+            left = {"K": tile.other_left}
+            for copy in range(copies.copies.value):
+                strided = self._values(copies.strided, copy)
+                contiguous = self._values(copies.contiguous, copy)
+                strided_left = left.get(operand.strided, tile.fragment_left)
+                contiguous_left = left.get(operand.contiguous, tile.fragment_left)
+                valid = np.where(strided < strided_left, contiguous_left - contiguous, 0)
+                address = tile.residue + strided * ld + contiguous
+                yield copy, copies.width.value, valid, address, self._exists(staging, copy), tile
+
+    def _global_load(self, staging: Staging, repeats: int) -> Iterator[Access]:
+        operand = staging.tile.operand
+        wide = _Tally("global", "load", _FLOAT * staging.copy.width.value)
+        single = _Tally("global", "load", _FLOAT)
+        for _, width, valid, address, exists, tile in self._copied(staging, repeats):
+            self._vector(wide, single, operand.name, width, valid, address, exists, tile.times)
+        yield from self._global((wide, single), operand.name, f"load_{operand.name.lower()}", "load_global<")
+
+    def _vector(
+        self,
+        wide: _Tally,
+        single: _Tally,
+        name: OperandName,
+        width: int,
+        valid: Array,
+        address: Array,
+        active: Mask,
+        times: int,
+    ) -> Mask:
+        """A guarded access of `width` neighbours: whole where allowed, else one by one; who did it whole."""
+        whole = active & (valid >= width) & (name in self.aligned or width == 1)
+        if whole.any():
+            wide.add(address * _FLOAT, whole, times)
+        for element in range(width):
+            some = active & ~whole & (element < valid)
+            if some.any():
+                single.add((address + element) * _FLOAT, some, times)
+        return whole
+
+    def _async_copy(self, staging: Staging, repeats: int) -> Iterator[Access]:
+        """Copies that pass the registers by: one instruction loads and stores."""
+        operand, width = staging.tile.operand, staging.copy.width.value
+        function = f"copy_{operand.name.lower()}_async"
+        source = (_Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT))
+        target = (_Tally("shared", "store", _FLOAT * width), _Tally("shared", "store", _FLOAT))
+        zeros = _Tally("shared", "store", _FLOAT)
+        for copy, _, valid, address, exists, tile in self._copied(staging, repeats):
+            whole = self._vector(*source, operand.name, width, valid, address, exists, tile.times)
+            if whole.any():
+                target[0].add(self._stored_word(staging, copy, 0), whole, tile.times)
+            for element in range(width):
+                word = self._stored_word(staging, copy, element)
+                single = exists & ~whole
+                if (single & (element < valid)).any():
+                    target[1].add(word, single & (element < valid), tile.times)
+                if (single & (element >= valid)).any():
+                    zeros.add(word, single & (element >= valid), tile.times)
+        yield from self._global(source, operand.name, function, "copy_global_async<", True)
+        yield from self._global(target, operand.name, function, "copy_global_async<", True)
+        yield from self._global((zeros,), operand.name, function, "copy_global_async<")
+
+    def _global(
+        self,
+        tallies: tuple[_Tally, ...],
+        name: OperandName,
+        function: str,
+        marker: str,
+        asynchronous: bool = False,
+    ) -> Iterator[Access]:
+        """Accesses counted over the whole launch; those that never happen are left out."""
+        line = self.places.find(function, marker)
+        for tally in tallies:
+            if tally.total.requests:
+                yield Access(
+                    tally.space,
+                    tally.kind,
+                    name,
+                    function,
+                    line,
+                    tally.width,
+                    tally.total,
+                    None if name == "C" else self._per_tile(tally.total),
+                    tally.example,
+                    asynchronous,
+                )
+
+    def _per_tile(self, total: Count) -> Count | None:
+        """The count for one block and K tile, if it is the same for all."""
+        share = self.tiles * self.blocks
+        numbers = (total.requests, total.cost, total.ideal)
+        if share == 0 or any(number % share for number in numbers):
+            return None
+        return Count(*(number // share for number in numbers))
+
+    def _direct(self, operand: Operand, axis: AxisMap, repeats: int) -> Access:
+        """Reads of an operand that is not staged: one float per index and k."""
+        tally = _Tally("global", "load", _FLOAT)
+        fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
+        step = self.shape.ld(operand.name) if operand.contiguous == "K" else 1
+        for tile in self._classes(operand, fragment.value, 1, repeats):
+            for index in range(axis.count.value):
+                at = self._values(axis.index(Int(index)))
+                tally.add((tile.residue + at * step) * _FLOAT, at < tile.fragment_left, tile.times)
+        counter = "i" if operand.name == "A" else "j"
+        marker = f"{operand.name.lower()}[{counter}] ="
+        (access,) = self._global((tally,), operand.name, "multiply", marker)
+        return access
+
+    def _output(self, c: Operand) -> Iterator[Access]:
+        """Stores of C, vectors along its contiguous axis."""
+        threads, width = self.kernel.threads, self.kernel.c_vector.value
+        wide, single = _Tally("global", "store", _FLOAT * width), _Tally("global", "store", _FLOAT)
+        rows, cols = threads.rows, threads.cols
+        step_m, step_n = (1, width) if c.contiguous == "N" else (width, 1)
+        everyone = np.ones(len(self.threads), dtype=np.bool_)
+        for tile in self._output_classes(c):
+            for i in range(0, rows.count.value, step_m):
+                m = self._values(rows.index(Int(i)))
+                for j in range(0, cols.count.value, step_n):
+                    n = self._values(cols.index(Int(j)))
+                    strided, contiguous = (m, n) if c.contiguous == "N" else (n, m)
+                    lefts = (tile.fragment_left, tile.other_left)
+                    strided_left, contiguous_left = lefts if c.contiguous == "N" else lefts[::-1]
+                    valid = np.where(strided < strided_left, contiguous_left - contiguous, 0)
+                    address = tile.residue + strided * self.shape.ldc + contiguous
+                    self._vector(wide, single, "C", width, valid, address, everyone, tile.times)
+        yield from self._global((wide, single), "C", "store_c", "store_global<")
+
+    # Classes of tiles
+
+    def _classes(self, operand: Operand, fragment: int, depth: int, repeats: int) -> Iterator[_Tile]:
+        """Classes of an input's tiles; the M or N extent first, then K."""
+        extent = self.shape.extent("M" if operand.name == "A" else "N")
+        ld = self.shape.ld(operand.name)
+        steps = (ld, 1) if operand.contiguous == "K" else (1, ld)
+        yield from _classes((extent, self.shape.k), (fragment, depth), steps, repeats)
+
+    def _output_classes(self, c: Operand) -> Iterator[_Tile]:
+        steps = (self.shape.ldc, 1) if c.contiguous == "N" else (1, self.shape.ldc)
+        sizes = (self.kernel.block_m.value, self.kernel.block_n.value)
+        yield from _classes((self.shape.m, self.shape.n), sizes, steps, 1)
+
+    def _values(self, expr: Expr, copy: int = 0) -> Array:
+        env: dict[str, Array | int] = {"thread": self.threads, "copy": copy}
+        return np.broadcast_to(np.asarray(evaluate(expr, env), dtype=np.int64), self.threads.shape)
+
+
+def _classes(
+    extents: tuple[int, int], sizes: tuple[int, int], steps: tuple[int, int], repeats: int
+) -> Iterator[_Tile]:
+    """Classes of the tiles of a matrix: `steps` are floats from index to index of each axis."""
+    first = np.arange(0, extents[0], sizes[0])
+    second = np.arange(0, extents[1], sizes[1])
+    residue = (first[:, None] * steps[0] + second * steps[1]) % _SECTOR_FLOATS
+    left_first = np.minimum(extents[0] - first, sizes[0])[:, None]
+    left_second = np.minimum(extents[1] - second, sizes[1])
+    keys = np.stack(np.broadcast_arrays(residue, left_first, left_second), axis=-1).reshape(-1, 3)
+    found, times = np.unique(keys, axis=0, return_counts=True)
+    for (at, one, other), count in zip(found.tolist(), times.tolist(), strict=True):
+        yield _Tile(at, one, other, count * repeats)
