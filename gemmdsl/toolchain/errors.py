@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
 
-_INSTALL = "pip install 'gemmdsl[cuda]', or install the CUDA toolkit 12.0 or later and set CUDA_HOME"
+_TOOLKIT = "install the CUDA toolkit 12.0 or later and set CUDA_HOME"
+_INSTALL = f"pip install 'gemmdsl[cuda]', or {_TOOLKIT}"
+# Not in a wheel, or not in one that the extra asks for.
+_ELSEWHERE = {
+    "compute-sanitizer": f"pip install nvidia-cuda-sanitizer-api, or {_TOOLKIT}",
+    "ncu": f"install Nsight Compute, which comes with the toolkit: {_TOOLKIT}",
+}
 
 
 class ToolError(GemmError):
@@ -18,13 +24,15 @@ class ToolError(GemmError):
 
 def not_found(name: str, places: str) -> ToolError:
     """No place has the tool."""
-    return ToolError("G901", f"{name} was not found", searched=places, help=_INSTALL)
+    return ToolError("G901", f"{name} was not found", searched=places, help=_ELSEWHERE.get(name, _INSTALL))
 
 
 def too_old(name: str, path: str, release: str, oldest: str) -> ToolError:
     """The tool is older than gemmdsl's CUDA needs, or does not tell its release."""
-    found = f"is of CUDA {release}" if release else "does not tell its release"
-    return ToolError("G902", f"{path} {found}; {name} of CUDA {oldest} or later is needed", help=_INSTALL)
+    cuda = "" if name in _ELSEWHERE else "CUDA "
+    found = f"is of {cuda}{release}" if release else "does not tell its release"
+    needed = f"{name} of {cuda}{oldest} or later is needed"
+    return ToolError("G902", f"{path} {found}; {needed}", help=_ELSEWHERE.get(name, _INSTALL))
 
 
 def cannot_start(path: str, reason: str) -> ToolError:

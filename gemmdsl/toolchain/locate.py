@@ -1,4 +1,4 @@
-"""Finds the tools of the CUDA toolkit: nvcc, ptxas, cuobjdump and nvdisasm.
+"""Finds the tools of the CUDA toolkit: compiler, disassemblers, compute-sanitizer and the profiler ncu.
 
 The places, in order: the folder named by GEMMDSL_CUDA; what the `cuda-pathfinder` package knows, if it is
 installed; the toolkit's wheels; CUDA_PATH and CUDA_HOME; PATH; /usr/local/cuda.  Wheels come before the
@@ -22,19 +22,25 @@ from typing import Literal
 from gemmdsl.toolchain.errors import not_found, too_old
 from gemmdsl.toolchain.process import run_tool
 
-ToolName = Literal["nvcc", "ptxas", "cuobjdump", "nvdisasm"]
+ToolName = Literal["nvcc", "ptxas", "cuobjdump", "nvdisasm", "compute-sanitizer", "ncu"]
 Version = tuple[int, int]
 
 # The first release with every feature of sm_89 and sm_90.
 OLDEST: Version = (12, 0)
 _OVERRIDE = "GEMMDSL_CUDA"
 _VARIABLES = ("CUDA_PATH", "CUDA_HOME")
+# These two count by year; the releases here came with CUDA 12.0.
+_OWN_OLDEST: dict[ToolName, Version] = {"compute-sanitizer": (2022, 4), "ncu": (2022, 4)}
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
+_OWN_RELEASE = re.compile(r"^Version (\d+)\.(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that was found; `origin` says which of the places it came from."""
+    """A tool that was found; `origin` says which of the places it came from.
+
+    `version` is CUDA's, but that of compute-sanitizer and ncu is their own.
+    """
 
     name: ToolName
     path: Path
@@ -43,7 +49,7 @@ class Tool:
 
     @property
     def release(self) -> str:
-        """CUDA release, as in 13.0."""
+        """As in 13.0."""
         return _dotted(self.version)
 
 
@@ -56,9 +62,10 @@ def find_tool(name: ToolName) -> Tool:
     for origin, path in _candidates(name):
         searched.append(f"{origin} ({path})")
         if path.is_file() and os.access(path, os.X_OK):
-            version = _version(path)
-            if version is None or version < OLDEST:
-                raise too_old(name, str(path), _dotted(version) if version else "", _dotted(OLDEST))
+            version = _version(name, path)
+            oldest = _OWN_OLDEST.get(name, OLDEST)
+            if version is None or version < oldest:
+                raise too_old(name, str(path), _dotted(version) if version else "", _dotted(oldest))
             return Tool(name, path, version, origin)
     raise not_found(name, ", ".join(searched))
 
@@ -102,10 +109,20 @@ def _wheel_folders() -> list[Path]:
     ]
 
 
+def banner(tool: Tool) -> str:
+    """What the tool says of itself: release and build."""
+    return _banner(tool.path)
+
+
 @cache
-def _version(path: Path) -> Version | None:
+def _banner(path: Path) -> str:
+    return run_tool([path, "--version"], timeout=30.0).text
+
+
+def _version(name: ToolName, path: Path) -> Version | None:
     """Release of the tool at `path`; None when it does not tell."""
-    match = _RELEASE.search(run_tool([path, "--version"], timeout=30.0).text)
+    pattern = _OWN_RELEASE if name in _OWN_OLDEST else _RELEASE
+    match = pattern.search(_banner(path))
     return (int(match[1]), int(match[2])) if match else None
 
 

@@ -15,7 +15,7 @@ from gemmdsl.toolchain.locate import Tool, find_tool
 from gemmdsl.toolchain.process import run_tool
 from gemmdsl.toolchain.usage import Usage, parse_usage
 
-_FLAGS = ("-std=c++17", "-Werror", "all-warnings")
+FLAGS = ("-std=c++17", "-Werror", "all-warnings")
 _TIMEOUT = 300.0
 _NO_HOST_COMPILER = re.compile(
     r"(gcc|g\+\+|cc1plus|clang\+\+)'?: (No such file|not found)|Failed to preprocess host compiler"
@@ -97,7 +97,7 @@ def _compile(
         for name, content in {**headers, "kernel.cu": text}.items():
             (folder / name).write_text(content, encoding="utf-8", newline="")
         # Plain names, as nvcc leaves the names it is given in its output.
-        words = (f"-{kind}", f"-arch={target}", *_FLAGS, *flags, "kernel.cu", "-o", f"kernel.{kind}")
+        words = (f"-{kind}", f"-arch={target}", *FLAGS, *flags, "kernel.cu", "-o", f"kernel.{kind}")
         outcome = run_tool((compiler.path, *words), folder, _TIMEOUT)
         said = outcome.messages + outcome.text
         if outcome.status != 0:

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from gemmdsl.toolchain import ToolError, find_tool, locate
+from gemmdsl.toolchain.locate import ToolName
 
 VERSION = "Cuda compilation tools, release {}, V{}.48"
 
@@ -87,6 +88,28 @@ def test_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) 
     with pytest.raises(ToolError, match=f"is of CUDA {release}; nvdisasm of CUDA 12.0 or later") as caught:
         find_tool("nvdisasm")
     assert code(caught) == "G902"
+
+
+@pytest.mark.parametrize("name", ["compute-sanitizer", "ncu"])
+def test_tools_that_count_by_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: ToolName) -> None:
+    toolkit(tmp_path, "13.0", name)
+    for version in ("2025.3", "2022.3"):
+        path = tmp_path / version / "bin" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\necho 'NVIDIA tool'\necho 'Version {version}.0.0 (build 1)'\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("GEMMDSL_CUDA", str(tmp_path / "2025.3"))
+    assert (find_tool(name).version, find_tool(name).release) == ((2025, 3), "2025.3")
+    monkeypatch.setenv("GEMMDSL_CUDA", str(tmp_path / "2022.3"))
+    with pytest.raises(ToolError, match=rf"is of 2022.3; {name} of 2022.4 or later is needed"):
+        find_tool(name)
+    monkeypatch.setenv("GEMMDSL_CUDA", str(tmp_path))
+    with pytest.raises(ToolError, match="does not tell its release"):
+        find_tool(name)
+    monkeypatch.setenv("GEMMDSL_CUDA", str(tmp_path / "nowhere"))
+    with pytest.raises(ToolError, match=f"{name} was not found") as caught:
+        find_tool(name)
+    assert "install" in str(caught.value)
 
 
 def test_a_tool_that_does_not_tell_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
