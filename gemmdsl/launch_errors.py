@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gemmdsl.cuda_source import Aligned, CudaSource, Multiple, Status
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
@@ -36,12 +36,17 @@ def unusable(argument: str, message: str) -> LaunchError:
 
 
 def from_status(
-    status: int, source: CudaSource, arguments: Mapping[str, int], detail: str = ""
+    status: int,
+    source: CudaSource,
+    arguments: Mapping[str, int],
+    detail: str = "",
+    places: Sequence[str] = (),
 ) -> LaunchError:
     """The exception for a status that is not zero.
 
     `arguments` are the sizes M, N, K, the leading dimensions lda, ldb, ldc and the addresses A, B, C that
-    the launcher was called with; `detail` is what the runtime knows about a failed launch.
+    the launcher was called with; `detail` is what the runtime knows about a failed launch, and `places` the
+    places in the emitted text that it speaks of.
     """
     try:
         known = Status(status)
@@ -49,7 +54,7 @@ def from_status(
         message = f"{source.plan.launcher} returned unknown status {status}"
         return LaunchError(Status.LAUNCH_FAILED, "", message)
     argument, message = _explain(known, source, arguments, detail)
-    return LaunchError(known, argument, message)
+    return LaunchError(known, argument, message, *(Note("at", place) for place in places))
 
 
 def extent(operand: Operand, sizes: Mapping[str, int]) -> int:

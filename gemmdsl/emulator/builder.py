@@ -37,8 +37,10 @@ def call_name(entry: EntryPoint) -> str:
     return f"gemm_emu_run_{entry.name}"
 
 
-def build(source: CudaSource, load: Callable[[Path], Loaded], *, cached: bool = True) -> Loaded:
-    """`load` a shared library made of `source`, compiled now or found in the cache.
+def build(
+    source: CudaSource, load: Callable[[Path], Loaded], *, cached: bool = True, checked: bool = False
+) -> Loaded:
+    """`load` a shared library made of `source`, compiled now or found in the cache; with the checker or not.
 
     Without a cache the library is gone from the disk when this returns, so `load` has to open it.
     `load` raises OSError for a damaged file, which is then made again.  ToolError when there is no
@@ -46,10 +48,10 @@ def build(source: CudaSource, load: Callable[[Path], Loaded], *, cached: bool = 
     """
     tool = compiler.find()
     unit = host_unit(source.plan, source.text)
-    name = f"{_key(tool, source.text, unit)}.so"
+    name = f"{_key(tool, _variant(checked), source.text, unit)}.so"
 
     def make(work: Path) -> Path:
-        return _compile(tool, source, unit, work)
+        return _compile(tool, source, unit, work, checked)
 
     if cached and (found := cache.find("emulator", name)):
         try:
@@ -100,7 +102,7 @@ def host_unit(plan: LaunchPlan, text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path) -> Path:
+def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked: bool) -> Path:
     """Compile in `work`, where the library then lies."""
     try:
         (work / "kernel.cu").write_text(source.text, encoding="utf-8")
@@ -110,33 +112,40 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path) -> Path:
     library = work / "kernel.so"
     subject = f"{source.plan.launcher} for the CPU"
 
+    include = ["-I", str(_INCLUDE)]
+    host = "host.cpp"
+    if checked:
+        # Apart from linking, which would add the sanitizer's own library.
+        tool.run([*include, "-c", "-o", "host.o", host], work, subject, hooks=True)
+        host = "host.o"
+
     def link(emulator: Path) -> None:
         tool.run(
-            ["-I", str(_INCLUDE), "-shared", "-Wl,-Bsymbolic", "-pthread", "-o", library.name,
-             "host.cpp", str(emulator)],
+            [*include, "-shared", "-Wl,-Bsymbolic", "-pthread", "-o", library.name, host, str(emulator)],
             work,
             subject,
         )
 
-    emulator = _emulator_object(tool, work)
+    emulator = _emulator_object(tool, work, checked)
     try:
         link(emulator)
     except GemmError as problem:
         if emulator.name not in str(problem):
             raise
         cache.forget(emulator)
-        link(_emulator_object(tool, work))
+        link(_emulator_object(tool, work, checked))
     return library
 
 
-def _emulator_object(tool: Compiler, work: Path) -> Path:
+def _emulator_object(tool: Compiler, work: Path, checked: bool) -> Path:
     """The compiled emulator, from the cache where there is one, else made in `work`."""
-    name = f"{_key(tool)}.o"
+    name = f"{_key(tool, _variant(checked))}.o"
 
     def make(folder: Path) -> Path:
         made = folder / "emulator.o"
+        checker = ["-DGEMM_EMU_CHECKED"] if checked else []
         tool.run(
-            ["-fvisibility=hidden", "-I", str(_INCLUDE), "-pthread", "-c", "-o", made.name,
+            ["-fvisibility=hidden", "-I", str(_INCLUDE), "-pthread", *checker, "-c", "-o", made.name,
              str(_SOURCES / "emulator.cpp")],
             folder,
             "the emulator",
@@ -144,6 +153,10 @@ def _emulator_object(tool: Compiler, work: Path) -> Path:
         return made
 
     return cache.find("emulator", name) or cache.put("emulator", name, make) or make(work)
+
+
+def _variant(checked: bool) -> str:
+    return "checked" if checked else "plain"
 
 
 def _key(tool: Compiler, *texts: str) -> str:

@@ -34,6 +34,11 @@ _FLAGS = (
 # Without the first a library with templates can never be unloaded; without the second every use of an unsized
 # shared array asks whether it has to be initialised; the third has a large frame meet the page below a stack.
 _GCC_FLAGS = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fstack-clash-protection")
+# A call before every access.  Splitting an array into scalars would hide the width of an access; calls at
+# function entries tell us nothing.  Some tools take the file names of later line tables for others.
+_CHECKED_FLAGS = ("-fsanitize=thread", "-g1", "-gdwarf-4")
+_CHECKED_GCC_FLAGS = ("-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
+_CHECKED_CLANG_FLAGS = ("-mllvm", "-tsan-instrument-func-entry-exit=0")
 _NATIVE_FLAGS = {"x86_64": "-march=native", "AMD64": "-march=native", "aarch64": "-mcpu=native"}
 
 
@@ -56,11 +61,16 @@ class Compiler:
                 parts.append(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}")
         return "\n".join(parts)
 
-    def run(self, arguments: Sequence[str], folder: Path, subject: str) -> None:
-        """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled."""
+    def run(
+        self, arguments: Sequence[str], folder: Path, subject: str, *, hooks: bool = False
+    ) -> None:
+        """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled.
+
+        With `hooks`, the code calls the checker before each access.
+        """
         try:
             done = subprocess.run(
-                [*self.command, *_flags(self.command), *arguments],
+                [*self.command, *_flags(self.command, hooks), *arguments],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -109,14 +119,22 @@ def processor() -> str:
 
 def recipe() -> str:
     """Everything about the flags that changes what is compiled."""
-    return repr((_FLAGS, _GCC_FLAGS, _NATIVE_FLAGS))
+    return repr(
+        (_FLAGS, _GCC_FLAGS, _NATIVE_FLAGS, _CHECKED_FLAGS, _CHECKED_GCC_FLAGS, _CHECKED_CLANG_FLAGS)
+    )
 
 
 @lru_cache(maxsize=8)
-def _flags(command: tuple[str, ...]) -> tuple[str, ...]:
+def _flags(command: tuple[str, ...], hooks: bool) -> tuple[str, ...]:
     native = _NATIVE_FLAGS.get(platform.machine())
-    flags = (*_FLAGS, native) if native else _FLAGS
-    return flags if _is_clang(command) else (*flags, *_GCC_FLAGS)
+    clang = _is_clang(command)
+    flags = list(_FLAGS)
+    flags += [native] if native else []
+    flags += () if clang else _GCC_FLAGS
+    if hooks:
+        flags += _CHECKED_FLAGS
+        flags += _CHECKED_CLANG_FLAGS if clang else _CHECKED_GCC_FLAGS
+    return tuple(flags)
 
 
 def _is_clang(command: tuple[str, ...]) -> bool:

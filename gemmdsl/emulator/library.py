@@ -7,6 +7,7 @@ import weakref
 from _ctypes import dlclose
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -14,6 +15,7 @@ from typing import Literal
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint
 from gemmdsl.emulator.builder import build, call_name
+from gemmdsl.emulator.checker import Checker
 from gemmdsl.target import STATIC_SHARED_LIMIT, TARGETS
 
 ThreadOrder = Literal["forward", "reversed", "seeded"]
@@ -59,33 +61,41 @@ class _Options(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a launcher returned, the entry point it chose (None: it launched nothing), and why it failed."""
+    """What a launcher returned, the entry point it chose (None: it launched nothing), and why it failed.
+
+    `calls` says how the places that the message names were reached.
+    """
 
     status: int
     entry: EntryPoint | None
     message: str
+    calls: tuple[str, ...] = ()
 
 
 class Library:
     """An open shared library; closed when nobody refers to it any more."""
 
-    def __init__(self, source: CudaSource, path: Path) -> None:
-        """OSError when the file is no library."""
+    def __init__(self, source: CudaSource, path: Path, *, checked: bool = False) -> None:
+        """OSError when the file is no library.  `checked` says that it was built with the checker."""
         self._source = source
+        # The checker looks at one launch at a time.
+        self._turn = Lock() if checked else nullcontext()
         self._library = library = ctypes.CDLL(str(path))
         weakref.finalize(self, dlclose, library._handle)
         try:
             library.gemm_emu_message.restype = ctypes.c_char_p
             library.gemm_emu_kernel.restype = ctypes.c_void_p
             self._entries = {self._address(entry.name): entry for entry in source.plan.entries}
+            self._checker = Checker(library, path, self._address) if checked else None
         except AttributeError as missing:
             raise OSError(f"{path} is not a compiled kernel: {missing}") from missing
 
     def launch(self, arguments: Mapping[str, float], options: RunOptions) -> Outcome:
         """Call the launcher; `arguments` are its parameters by name, addresses as integers."""
-        self._configure(options)
-        status = self._library[self._source.plan.launcher](*self._values(arguments), ctypes.c_void_p(None))
-        return self._outcome(status)
+        with self._turn:
+            self._configure(options, arguments)
+            function = self._library[self._source.plan.launcher]
+            return self._outcome(function(*self._values(arguments), ctypes.c_void_p(None)))
 
     def run_entry(self, entry: EntryPoint, blocks: int, arguments: Mapping[str, float],
                   options: RunOptions) -> Outcome:
@@ -93,18 +103,21 @@ class Library:
 
         The status is a cudaError value.
         """
-        self._configure(options)
         plan = self._source.plan
-        status = self._library[call_name(entry)](
-            ctypes.c_uint(blocks),
-            ctypes.c_uint(plan.threads),
-            ctypes.c_size_t(plan.dynamic_shared_bytes),
-            *self._values(arguments),
-        )
-        return self._outcome(status)
+        with self._turn:
+            self._configure(options, arguments)
+            status = self._library[call_name(entry)](
+                ctypes.c_uint(blocks),
+                ctypes.c_uint(plan.threads),
+                ctypes.c_size_t(plan.dynamic_shared_bytes),
+                *self._values(arguments),
+            )
+            return self._outcome(status)
 
-    def _configure(self, options: RunOptions) -> None:
+    def _configure(self, options: RunOptions, arguments: Mapping[str, float]) -> None:
         plan = self._source.plan
+        if self._checker:
+            self._checker.watch(self._source.problem, arguments)
         self._library.gemm_emu_configure(
             ctypes.byref(
                 _Options(
@@ -131,7 +144,11 @@ class Library:
     def _outcome(self, status: int) -> Outcome:
         kernel = self._library.gemm_emu_kernel()
         message = self._library.gemm_emu_message()
-        return Outcome(status, self._entries.get(kernel or 0), message.decode(errors="replace"))
+        text = message.decode(errors="replace")
+        calls: tuple[str, ...] = ()
+        if self._checker:
+            text, calls = self._checker.located(text)
+        return Outcome(status, self._entries.get(kernel or 0), text, calls)
 
     def _address(self, symbol: str) -> int:
         address = ctypes.cast(self._library[symbol], ctypes.c_void_p).value
@@ -143,18 +160,20 @@ _open: OrderedDict[tuple[str, ...], Library] = OrderedDict()
 _lock = Lock()
 
 
-def load(source: CudaSource, *, cached: bool = True) -> Library:
-    """The compiled kernel, kept open for the next call.
+def load(source: CudaSource, *, cached: bool = True, checked: bool = False) -> Library:
+    """The compiled kernel, kept open for the next call; with the checker or not.
 
     Without `cached` nothing is written to the folder of compiled kernels, for kernels that are run once.
     Errors as those of `gemmdsl.emulator.builder.build`.
     """
-    key = (source.text, source.target, repr(source.plan))
+    key = (source.text, source.target, repr(source.plan), str(checked))
     with _lock:
         if library := _open.get(key):
             _open.move_to_end(key)
             return library
-    library = build(source, lambda path: Library(source, path), cached=cached)
+    library = build(
+        source, lambda path: Library(source, path, checked=checked), cached=cached, checked=checked
+    )
     with _lock:
         _open[key] = library
         while len(_open) > _MAX_OPEN:

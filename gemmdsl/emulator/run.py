@@ -42,13 +42,15 @@ def run(
     order: ThreadOrder = "forward",
     seed: int = 0,
     async_landing: Landing = "late",
+    checked: bool = False,
 ) -> Floats:
     """alpha * a @ b + beta * c as the kernel computes it; shapes (M, K), (K, N) and (M, N), any strides.
 
     Operands are copied into the problem's layout with the given leading dimensions, 256-byte aligned.
     Without `c`, C starts as NaN, and beta has to be 0.  `entry` is the path or name of an entry point to run
-    in place of the one that the launcher picks.  LaunchError for wrong arguments and a failed launch,
-    ToolError when the kernel cannot be compiled.
+    in place of the one that the launcher picks.  With `checked`, a race, an access outside of an array, a
+    misaligned vector and a read of what nobody wrote end the launch.  LaunchError for wrong arguments and a
+    failed launch, ToolError when the kernel cannot be compiled.
     """
     left, right = _matrix("a", a), _matrix("b", b)
     (m, k), (k_of_b, n) = left.shape, right.shape
@@ -65,7 +67,7 @@ def run(
     if output is not None:
         stored["C"].fill(output)
     options = RunOptions(order, seed, async_landing)
-    launch(source, arguments_of(stored, m, n, k), alpha, beta, entry=entry, options=options)
+    launch(source, arguments_of(stored, m, n, k), alpha, beta, entry=entry, options=options, checked=checked)
     return np.ascontiguousarray(stored["C"].matrix)
 
 
@@ -128,6 +130,7 @@ def launch(
     entry: str | None = None,
     options: RunOptions | None = None,
     cached: bool = True,
+    checked: bool = False,
 ) -> Launch:
     """Call the launcher, or with `entry` one entry point, on operands in memory.
 
@@ -140,7 +143,7 @@ def launch(
         raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
     _check_range(arguments)
     forced = None if entry is None else _forced(source, entry, arguments)
-    library = load(source, cached=cached)
+    library = load(source, cached=cached, checked=checked)
     values: dict[str, float] = {**arguments, "alpha": alpha, "beta": beta}
     options = options or RunOptions()
     started = time.perf_counter()
@@ -154,7 +157,7 @@ def launch(
     seconds = time.perf_counter() - started
     if outcome.status != 0:
         status = int(Status.LAUNCH_FAILED) if forced else outcome.status
-        raise from_status(status, source, arguments, outcome.message)
+        raise from_status(status, source, arguments, outcome.message, outcome.calls)
     return Launch(outcome.entry, seconds)
 
 

@@ -12,7 +12,8 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // In a function this also means static; an unsized `extern` array is defined beside the kernel by the builder.
-#define __shared__ thread_local
+// "used" keeps the compiler from dropping stores that nobody reads and from knowing what nobody wrote.
+#define __shared__ __attribute__((used)) thread_local
 
 #define warpSize 32
 

@@ -4,3 +4,4 @@
 #include "messages.cpp"
 #include "shared_memory.cpp"
 #include "faults.cpp"
+#include "checker.cpp"

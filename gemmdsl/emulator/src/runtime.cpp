@@ -11,18 +11,24 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "checker.h"
 #include "faults.h"
 #include "gemm_emulator.h"
 #include "worker.h"
 
-__thread gemm_emu::Index3 threadIdx;
-__thread gemm_emu::Index3 blockIdx;
-__thread gemm_emu::Index3 blockDim;
-__thread gemm_emu::Index3 gridDim;
+// The kernel's shared variables lie before the emulator's own, and the guard between: a section with a longer
+// name comes later, and the emulator is linked last.
+#define GEMM_EMU_OWN __thread __attribute__((section(".tbss.own")))
+
+static __thread __attribute__((used)) char guard[4096];
+GEMM_EMU_OWN gemm_emu::Index3 threadIdx;
+GEMM_EMU_OWN gemm_emu::Index3 blockIdx;
+GEMM_EMU_OWN gemm_emu::Index3 blockDim;
+GEMM_EMU_OWN gemm_emu::Index3 gridDim;
 
 namespace gemm_emu {
 
-__thread Local local;
+GEMM_EMU_OWN Local local;
 
 struct Job {
     const Launch* launch;
@@ -82,6 +88,12 @@ Fiber* choose(Worker& worker, unsigned first) {
     return nullptr;
 }
 
+// Makes `fiber` the one that the kernel sees as running.
+void enter(Worker& worker, Fiber& fiber) {
+    threadIdx = fiber.index;
+    check_switch(static_cast<unsigned>(&fiber - worker.fibers));
+}
+
 unsigned after(const Worker& worker) { return worker.cursor + 1 == worker.count ? 0 : worker.cursor + 1; }
 
 // Runs threads one after the other for as long as they neither wait nor are waited for.
@@ -96,11 +108,11 @@ void fiber_main() {
         Fiber* next = choose(worker, after(worker));
         if (next != nullptr && next->wait == Wait::Start) {
             next->stack = fiber.stack;
-            threadIdx = next->index;
+            enter(worker, *next);
             continue;
         }
         worker.stacks->give(fiber.stack);
-        if (next != nullptr) threadIdx = next->index;
+        if (next != nullptr) enter(worker, *next);
         switch_context(fiber.context, next != nullptr ? next->context : worker.scheduler);
     }
 }
@@ -124,13 +136,14 @@ void yield(Worker& worker, unsigned first) {
     Fiber* next = choose(worker, first);
     if (next == &fiber) {
         fiber.wait = Wait::Ready;
+        enter(worker, fiber);  // its clock may have advanced
         return;
     }
     if (next == nullptr) {
         switch_context(fiber.context, worker.scheduler);
     } else {
         if (next->wait == Wait::Start && !start(worker, *next)) abandon(worker);
-        threadIdx = next->index;
+        enter(worker, *next);
         switch_context(fiber.context, next->context);
     }
     fiber.wait = Wait::Ready;
@@ -139,7 +152,7 @@ void yield(Worker& worker, unsigned first) {
 void run_fibers(Worker& worker) {
     Fiber* first = choose(worker, 0);
     if (!start(worker, *first)) return;
-    threadIdx = first->index;
+    enter(worker, *first);
     switch_context(worker.scheduler, first->context);
     if (worker.failed) return;
     for (unsigned i = 0; i < worker.count; ++i) {
@@ -170,9 +183,9 @@ void run_block(Worker& worker, uint64_t block) {
         worker.random = worker.job->options.seed ^ (block * 0x9e3779b97f4a7c15u);
         shuffle_order(worker);
     }
-    if (sigsetjmp(worker.fault, 1) == 0) {
-        run_fibers(worker);
-    }
+    check_block_begins(worker);
+    if (!worker.failed && sigsetjmp(worker.fault, 1) == 0) run_fibers(worker);
+    check_block_ends();
 }
 
 void record_failure(Job& job, uint64_t position, const char* message) {
@@ -251,6 +264,8 @@ void* run_on_thread(void* argument) {
 }
 
 unsigned worker_count(const Job& job, uint64_t threads) {
+    // The checker's memory is that of one block.
+    if (CHECKED) return 1;
     uint64_t count = job.options.workers > 0 ? static_cast<uint64_t>(job.options.workers) : MAX_WORKERS;
     if (job.options.workers == 0) {
         const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -328,6 +343,7 @@ void barrier(int line) {
     }
     worker.arrived = 0;
     ++worker.phase;
+    check_barrier();
     if (worker.job->options.order == SEEDED) {
         const unsigned running = worker.order[worker.cursor];
         shuffle_order(worker);
@@ -373,6 +389,7 @@ void meet(Worker& worker) {
         other.result = other.is_ballot ? votes : lanes[other.source].value;
         other.wait = Wait::Ready;
     }
+    check_rendezvous(static_cast<unsigned>(lanes - worker.fibers), mask);
 }
 
 uint64_t rendezvous(Worker& worker) {
@@ -408,7 +425,7 @@ uint32_t ballot(uint32_t mask, bool predicate, int line) {
 
 namespace {
 
-void land(const Copy& copy) {
+void make(const Copy& copy) {
     const size_t read = copy.bytes - copy.zero_fill;
     memcpy(copy.shared, copy.global, read);
     memset(static_cast<char*>(copy.shared) + read, 0, copy.zero_fill);
@@ -432,10 +449,8 @@ void copy_async(void* shared, const void* global, size_t size, size_t zero_fill,
         abandon(worker);
     }
     const Copy copy{shared, global, static_cast<uint8_t>(size), static_cast<uint8_t>(zero_fill), fiber.copies.committed};
-    if (worker.job->options.early_copies) {
-        land(copy);
-        return;
-    }
+    check_copy_issued(shared, global, copy.bytes, copy.zero_fill, __builtin_return_address(0));
+    if (worker.job->options.early_copies) make(copy);
     CopyQueue& queue = fiber.copies;
     if (queue.count == queue.capacity) {
         const unsigned capacity = queue.capacity == 0 ? 16 : 2 * queue.capacity;
@@ -453,11 +468,16 @@ void copy_async(void* shared, const void* global, size_t size, size_t zero_fill,
 void copy_commit() { ++local.worker->running().copies.committed; }
 
 void copy_wait(size_t pending_groups) {
-    CopyQueue& queue = local.worker->running().copies;
+    Worker& worker = *local.worker;
+    CopyQueue& queue = worker.running().copies;
     if (pending_groups >= queue.committed) return;
     const unsigned landing = queue.committed - static_cast<unsigned>(pending_groups);
     unsigned landed = 0;
-    while (landed < queue.count && queue.items[landed].group < landing) land(queue.items[landed++]);
+    for (; landed < queue.count && queue.items[landed].group < landing; ++landed) {
+        const Copy& copy = queue.items[landed];
+        if (!worker.job->options.early_copies) make(copy);
+        check_copy_landed(copy.shared, copy.bytes);
+    }
     queue.count -= landed;
     memmove(queue.items, queue.items + landed, queue.count * sizeof(Copy));
 }
@@ -470,6 +490,7 @@ int launch(const Launch& launch) {
     const uint64_t blocks = static_cast<uint64_t>(launch.grid.x) * launch.grid.y * launch.grid.z;
     Job job{&launch, local.options, blocks, {0}, {blocks}, PTHREAD_MUTEX_INITIALIZER, blocks, {}};
     const uint64_t threads = blocks * launch.block.x * launch.block.y * launch.block.z;
+    if (!check_launch_begins(launch)) return refuse(LAUNCH_FAILURE, "out of memory: no shadow for C");
     FaultHandlers handlers;
     pthread_t helpers[MAX_WORKERS];
     unsigned started = 0;
@@ -479,7 +500,7 @@ int launch(const Launch& launch) {
     }
     run_blocks(job);
     for (unsigned i = 0; i < started; ++i) pthread_join(helpers[i], nullptr);
-    if (job.failed_at == blocks) return SUCCESS;
+    if (job.failed_at == blocks) return check_launch_ends() ? SUCCESS : LAUNCH_FAILURE;
     memcpy(local.message, job.message, sizeof local.message);
     return LAUNCH_FAILURE;
 }

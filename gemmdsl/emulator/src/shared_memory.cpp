@@ -33,6 +33,17 @@ int find_segment(dl_phdr_info* info, size_t, void* result) {
     return 1;
 }
 
+int find_own_image(dl_phdr_info* info, size_t, void* result) {
+    if (!holds_code(*info, reinterpret_cast<uintptr_t>(&find_own_image))) return 0;
+    uintptr_t end = 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const auto& header = info->dlpi_phdr[i];
+        if (header.p_type == PT_LOAD && header.p_vaddr + header.p_memsz > end) end = header.p_vaddr + header.p_memsz;
+    }
+    *static_cast<Image*>(result) = {info->dlpi_addr, end};
+    return 1;
+}
+
 // Kernels whose limit has been raised; a library has a handful.
 struct Allowance {
     const void* kernel;
@@ -45,6 +56,12 @@ int allowance_count = 0;
 pthread_mutex_t allowance_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 }  // namespace
+
+Image find_image() {
+    Image image{0, 0};
+    dl_iterate_phdr(find_own_image, &image);
+    return image;
+}
 
 SharedMemory find_shared_memory() {
     char* own = reinterpret_cast<char*>(&local);

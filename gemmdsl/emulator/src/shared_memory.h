@@ -11,6 +11,13 @@ struct SharedMemory {
     char* end;
 };
 
+// Where the library itself lies: its code and constants.
+struct Image {
+    uintptr_t begin;
+    uintptr_t bytes;
+};
+Image find_image();
+
 // The calling thread's shared variables; empty when no kernel has any.
 SharedMemory find_shared_memory();
 

@@ -60,9 +60,10 @@ public:
         return STACK_BYTES - (static_cast<size_t>(stack) % COLOURS) * COLOUR_BYTES;
     }
 
+    bool holds(const char* address) const { return address >= memory_ && address < memory_ + bytes(); }
+
     bool in_guard(const char* address) const {
-        return address >= memory_ && address < memory_ + bytes() &&
-               static_cast<size_t>(address - memory_) % (STACK_BYTES + guard_) < guard_;
+        return holds(address) && static_cast<size_t>(address - memory_) % (STACK_BYTES + guard_) < guard_;
     }
 
     StackPool* next = nullptr;

@@ -1,0 +1,411 @@
+// Finds races, accesses outside of arrays, misaligned vectors and reads of what nobody wrote.
+//
+// The compiler calls a hook before every access (-fsanitize=thread); these are the hooks.  Words of shared
+// memory have a shadow each; operands are known by address, size and leading dimension.
+
+#ifdef GEMM_EMU_CHECKED
+
+#include "checker.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shadow.h"
+#include "worker.h"
+
+namespace gemm_emu {
+
+namespace {
+
+constexpr unsigned WORD = 4;
+
+struct Checker {
+    Watch watch;
+    const Launch* launch;
+    Worker* worker;
+    Image image;
+    uint64_t* c_writers;  // per element of C: block and thread of its writer, plus one
+    uint64_t c_capacity;
+    uint64_t places[2];   // code of the accesses that the message calls {here} and {there}
+};
+
+Shadow shadow;
+Checker checker;
+
+const char OPERAND_NAMES[] = "ABC";
+constexpr int C = 2;
+
+uint32_t place_of(const void* code) {
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code) - checker.image.begin);
+}
+
+uint64_t own_number() {
+    const uint64_t row = blockIdx.y + static_cast<uint64_t>(gridDim.y) * blockIdx.z;
+    const uint64_t block = blockIdx.x + gridDim.x * row;
+    return block * MAX_THREADS + thread_of(shadow.stamp) + 1;
+}
+
+// Ends the block with a message; {here} and {there} in it stand for the places.
+template <typename... Values>
+[[noreturn]] void report(uint32_t here, uint32_t there, const char* format, Values... values) {
+    checker.places[0] = here;
+    checker.places[1] = there;
+    char text[1024];
+    snprintf(text, sizeof text, format, values...);
+    set_message(*checker.worker, "%s; thread %u of block (%u, %u, %u)", text, thread_of(shadow.stamp), blockIdx.x,
+                blockIdx.y, blockIdx.z);
+    abandon(*checker.worker);
+}
+
+struct Name {
+    char text[160];
+};
+
+bool is_live(const WatchedVariable& variable) {
+    return variable.owner == nullptr || variable.owner == checker.launch->kernel;
+}
+
+uint64_t size_of(const WatchedVariable& variable) {
+    return variable.bytes != 0 ? variable.bytes : checker.launch->dynamic_shared;
+}
+
+// "word 12 of tiles".
+Name name_of(uintptr_t address) {
+    Name name;
+    const uint64_t offset = address - shadow.begin;
+    for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
+        const WatchedVariable& variable = checker.watch.variables[i];
+        if (is_live(variable) && offset - variable.offset < size_of(variable)) {
+            snprintf(name.text, sizeof name.text, "word %llu of %s",
+                     static_cast<unsigned long long>((offset - variable.offset) / WORD), variable.name);
+            return name;
+        }
+    }
+    snprintf(name.text, sizeof name.text, "shared memory");
+    return name;
+}
+
+// Variables of the emulator itself lie in the same segment.
+bool is_own(uintptr_t address) {
+    const auto within = [address](const void* variable, size_t bytes) {
+        return address - reinterpret_cast<uintptr_t>(variable) < bytes;
+    };
+    return within(&local, sizeof local) || within(&threadIdx, sizeof threadIdx) ||
+           within(&blockIdx, sizeof blockIdx) || within(&blockDim, sizeof blockDim) ||
+           within(&gridDim, sizeof gridDim);
+}
+
+[[noreturn]] void report_outside_variables(uintptr_t address, bool write, uint32_t here) {
+    const uint64_t offset = address - shadow.begin;
+    const WatchedVariable* nearest = nullptr;
+    for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
+        const WatchedVariable& variable = checker.watch.variables[i];
+        if (!is_live(variable) || variable.offset > offset) continue;
+        if (nearest == nullptr || variable.offset > nearest->offset) nearest = &variable;
+    }
+    if (nearest == nullptr) report(here, here, "%s outside every shared variable {here}", write ? "write" : "read");
+    report(here, here, "%s outside %s {here}: byte %llu of %llu", write ? "write" : "read", nearest->name,
+           static_cast<unsigned long long>(offset - nearest->offset),
+           static_cast<unsigned long long>(size_of(*nearest)));
+}
+
+// One word of shared memory, with everything that can be wrong about it.
+void check_word(uint64_t word, bool write, uint32_t here) {
+    const uintptr_t address = shadow.begin + word * WORD;
+    const uint32_t written = shadow.written[word], read = shadow.read[word];
+    const unsigned thread = thread_of(shadow.stamp);
+    if (written == NO_VARIABLE) {
+        if (!write && is_own(address)) return;
+        report_outside_variables(address, write, here);
+    }
+    if (written == IN_FLIGHT) {
+        report(here, shadow.write_place[word],
+               "%s of %s {here}, which an asynchronous copy issued {there} may still write: no wait between",
+               write ? "write" : "read", name_of(address).text);
+    }
+    if (written == UNWRITTEN) {
+        if (!write) report(here, here, "read of %s {here}, which no thread has written", name_of(address).text);
+    } else if (!shadow.ordered(written)) {
+        report(here, shadow.write_place[word],
+               "race on %s: thread %u %s it {here} and thread %u wrote it {there}, with no barrier between",
+               name_of(address).text, thread, write ? "writes" : "reads", thread_of(written));
+    }
+    if (write) {
+        if (read != 0 && !shadow.ordered(read)) {
+            report(here, shadow.read_place[word],
+                   "race on %s: thread %u writes it {here} and thread %u read it {there}, with no barrier between",
+                   name_of(address).text, thread, thread_of(read));
+        }
+        shadow.written[word] = shadow.stamp;
+        shadow.write_place[word] = here;
+        return;
+    }
+    const bool alone = read < shadow.floor || thread_of(read) == thread;
+    shadow.read[word] = alone ? shadow.stamp | (read >= shadow.floor ? read & MANY : 0) : shadow.stamp | MANY;
+    shadow.read_place[word] = here;
+}
+
+[[noreturn]] void report_misaligned(uintptr_t address, unsigned bytes, bool write, uint32_t here) {
+    report(here, here, "misaligned %s of %u bytes {here}, at an address that is %llu more than a multiple",
+           write ? "write" : "read", bytes, static_cast<unsigned long long>(address % bytes));
+}
+
+typedef uint32_t Words __attribute__((vector_size(16)));
+
+bool any(Words mask) {
+    typedef uint64_t Halves __attribute__((vector_size(16)));
+    const Halves halves = reinterpret_cast<Halves>(mask);
+    return (halves[0] | halves[1]) != 0;
+}
+
+Words load(const uint32_t* from) {
+    Words words;
+    memcpy(&words, from, sizeof words);
+    return words;
+}
+
+void store(uint32_t* to, Words words) { memcpy(to, &words, sizeof words); }
+
+// Four words at once when all were written before the last barrier, which is nearly always so.
+bool check_four(uint64_t word, bool write, uint32_t here) {
+    const Words written = load(shadow.written + word), read = load(shadow.read + word);
+    if (write) {
+        if (any((written >= shadow.floor) | (read >= shadow.floor))) return false;
+        store(shadow.written + word, Words{} + shadow.stamp);
+        store(shadow.write_place + word, Words{} + here);
+        return true;
+    }
+    // UNWRITTEN is below every stamp: one comparison finds it and what is not below the floor.
+    if (any((written - 1) >= (shadow.floor - 1))) return false;
+    const Words fresh = read < shadow.floor, mine = (read & THREAD_MASK) == thread_of(shadow.stamp);
+    const Words many = ~fresh & ((~mine & MANY) | (read & MANY));
+    store(shadow.read + word, many | shadow.stamp);
+    store(shadow.read_place + word, Words{} + here);
+    return true;
+}
+
+int64_t extent_of(const WatchedOperand& operand) {
+    return operand.lines > 0 && operand.width > 0 ? (operand.lines - 1) * operand.ld + operand.width : 0;
+}
+
+// One element of an operand that the access lies in.
+void check_element(int i, int64_t element, bool write, uint32_t here) {
+    const WatchedOperand& operand = checker.watch.operands[i];
+    const char name = OPERAND_NAMES[i];
+    const long long line = element / operand.ld, place = element % operand.ld;
+    const long long row = operand.row_major ? line : place, column = operand.row_major ? place : line;
+    if (place >= operand.width) {
+        report(here, here, "%s of padding {here}: element %lld behind %s %lld of %c", write ? "write" : "read",
+               place - static_cast<long long>(operand.width), operand.row_major ? "row" : "column", line, name);
+    }
+    if (!write && !operand.readable) {
+        report(here, here, "read of %c[%lld, %lld] {here}, though its factor is 0", name, row, column);
+    }
+    if (i != C) return;
+    uint64_t& writer = checker.c_writers[element];
+    if (write) {
+        if (writer != 0) report(here, here, "C[%lld, %lld] is written a second time {here}", row, column);
+        writer = own_number();
+    } else if (writer != 0 && writer != own_number()) {
+        report(here, here, "race on C[%lld, %lld]: read {here} after another thread wrote it", row, column);
+    }
+}
+
+// An access outside of shared memory.
+void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t here) {
+    constexpr int64_t NEAR = 1 << 16;
+    if (checker.worker->stacks->holds(reinterpret_cast<const char*>(address))) return;
+    const char* near_name = nullptr;
+    int64_t near_distance = NEAR;
+    for (int i = 0; i < 3; ++i) {
+        const WatchedOperand& operand = checker.watch.operands[i];
+        const int64_t extent = extent_of(operand);
+        const int64_t first = static_cast<int64_t>(address - operand.address);
+        if (first >= 0 && first + bytes <= extent * WORD) {
+            if (address % bytes != 0) report_misaligned(address, bytes, write, here);
+            if (write && i != C) report(here, here, "write to %c {here}", OPERAND_NAMES[i]);
+            for (int64_t element = first / WORD; element * WORD < first + bytes; ++element) {
+                check_element(i, element, write, here);
+            }
+            return;
+        }
+        // Below zero before the operand, else behind it or across its end.
+        const int64_t distance = first < 0 ? first : first > extent * WORD ? first - extent * WORD : 0;
+        if (llabs(distance) < llabs(near_distance)) {
+            near_name = &OPERAND_NAMES[i];
+            near_distance = distance;
+        }
+    }
+    if (!write && address - checker.image.begin < checker.image.bytes) return;
+    if (near_name != nullptr) {
+        report(here, here, "%s outside %c {here}, %lld bytes %s", write ? "write" : "read", *near_name,
+               static_cast<long long>(near_distance < 0 ? -near_distance : near_distance),
+               near_distance < 0 ? "before its first element" : "behind its last element");
+    }
+    report(here, here, "%s outside every array {here}, at address %#llx", write ? "write" : "read",
+           static_cast<unsigned long long>(address));
+}
+
+inline void check_access(uintptr_t address, unsigned bytes, bool write, const void* code) {
+    const uint64_t offset = address - shadow.begin;
+    const uint32_t here = place_of(code);
+    if (offset < shadow.bytes) {
+        const uint64_t word = offset / WORD;
+        if (address % bytes != 0 && !is_own(address)) report_misaligned(address, bytes, write, here);
+        if (bytes == 16 && check_four(word, write, here)) return;
+        for (unsigned i = 0; i < (bytes + WORD - 1) / WORD; ++i) check_word(word + i, write, here);
+    } else if (checker.worker != nullptr) {
+        check_elsewhere(address, bytes, write, here);
+    }
+}
+
+void check_range(uintptr_t address, uint64_t bytes, bool write, const void* code) {
+    for (uint64_t done = 0; done + WORD <= bytes; done += WORD) check_access(address + done, WORD, write, code);
+}
+
+}  // namespace
+
+bool check_launch_begins(const Launch& launch) {
+    checker.launch = &launch;
+    const uint64_t elements = static_cast<uint64_t>(extent_of(checker.watch.operands[C]));
+    if (elements > checker.c_capacity) {
+        free(checker.c_writers);
+        checker.c_writers = static_cast<uint64_t*>(malloc(elements * sizeof(uint64_t)));
+        checker.c_capacity = checker.c_writers == nullptr ? 0 : elements;
+        if (checker.c_writers == nullptr) return false;
+    }
+    memset(checker.c_writers, 0, elements * sizeof(uint64_t));
+    checker.image = find_image();
+    return true;
+}
+
+bool check_launch_ends() {
+    const WatchedOperand& c = checker.watch.operands[C];
+    for (int64_t line = 0; line < c.lines; ++line) {
+        for (int64_t place = 0; place < c.width; ++place) {
+            if (checker.c_writers[line * c.ld + place] != 0) continue;
+            snprintf(local.message, sizeof local.message, "C[%lld, %lld] was not written",
+                     static_cast<long long>(c.row_major ? line : place),
+                     static_cast<long long>(c.row_major ? place : line));
+            return false;
+        }
+    }
+    return true;
+}
+
+void check_block_begins(Worker& worker) {
+    checker.worker = &worker;
+    shadow.begin = reinterpret_cast<uintptr_t>(worker.shared.begin);
+    const uint64_t bytes = static_cast<uint64_t>(worker.shared.end - worker.shared.begin);
+    // Vectors of the last words are looked at as a whole.
+    if (!shadow.reserve(bytes / WORD + 8)) {
+        set_message(worker, "out of memory: no shadow for %llu bytes of shared memory",
+                    static_cast<unsigned long long>(bytes));
+        return;
+    }
+    memset(shadow.written, 0xff, shadow.capacity * sizeof(uint32_t));
+    memset(shadow.read, 0, shadow.capacity * sizeof(uint32_t));
+    for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
+        const WatchedVariable& variable = checker.watch.variables[i];
+        if (!is_live(variable)) continue;
+        memset(shadow.written + variable.offset / WORD, 0, size_of(variable));
+    }
+    shadow.start_clocks();
+    shadow.bytes = bytes;
+}
+
+void check_block_ends() {
+    shadow.bytes = 0;
+    checker.worker = nullptr;
+}
+
+void check_switch(unsigned thread) { shadow.enter(thread); }
+
+void check_barrier() {
+    if (!shadow.pass_barrier()) report(0, 0, "more than %u barriers", LAST_CLOCK);
+}
+
+void check_rendezvous(unsigned first, uint32_t mask) { shadow.meet(first, mask); }
+
+void check_copy_issued(const void* shared, const void* global, unsigned bytes, unsigned zero_fill,
+                       const void* code) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(shared);
+    const uint64_t offset = address - shadow.begin;
+    const uint32_t here = place_of(code);
+    if (offset >= shadow.bytes) report(here, here, "asynchronous copy {here} to %p, no shared memory", shared);
+    for (unsigned read = 0; read < bytes - zero_fill; read += WORD) {
+        check_access(reinterpret_cast<uintptr_t>(global) + read, WORD, false, code);
+    }
+    for (unsigned i = 0; i < bytes / WORD; ++i) {
+        check_word(offset / WORD + i, true, here);
+        shadow.written[offset / WORD + i] = IN_FLIGHT;
+    }
+}
+
+void check_copy_landed(const void* shared, unsigned bytes) {
+    const uint64_t word = (reinterpret_cast<uintptr_t>(shared) - shadow.begin) / WORD;
+    for (unsigned i = 0; i < bytes / WORD; ++i) shadow.written[word + i] = shadow.stamp;
+}
+
+}  // namespace gemm_emu
+
+extern "C" {
+
+// Says what the next launches of the process work on.  `watch` is copied, its variables are not.
+__attribute__((visibility("default"))) void gemm_emu_watch(const gemm_emu::Watch* watch) {
+    gemm_emu::checker.watch = *watch;
+}
+
+// Offsets in the library of the code that the last message calls {here} and {there}.
+__attribute__((visibility("default"))) const uint64_t* gemm_emu_places() { return gemm_emu::checker.places; }
+
+#define GEMM_EMU_HOOK(NAME, BYTES, WRITE)                                                            \
+    void __tsan_##NAME##BYTES(void* address) {                                                        \
+        gemm_emu::check_access(reinterpret_cast<uintptr_t>(address), BYTES, WRITE,                    \
+                               __builtin_return_address(0));                                          \
+    }
+#define GEMM_EMU_HOOKS(BYTES)                  \
+    GEMM_EMU_HOOK(read, BYTES, false)          \
+    GEMM_EMU_HOOK(write, BYTES, true)          \
+    GEMM_EMU_HOOK(unaligned_read, BYTES, false) \
+    GEMM_EMU_HOOK(unaligned_write, BYTES, true)
+GEMM_EMU_HOOKS(1)
+GEMM_EMU_HOOKS(2)
+GEMM_EMU_HOOKS(4)
+GEMM_EMU_HOOKS(8)
+GEMM_EMU_HOOKS(16)
+
+void __tsan_read_range(void* address, size_t bytes) {
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(address), bytes, false, __builtin_return_address(0));
+}
+
+void __tsan_write_range(void* address, size_t bytes) {
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(address), bytes, true, __builtin_return_address(0));
+}
+
+void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(from), bytes, false, __builtin_return_address(0));
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
+    return memcpy(to, from, bytes);
+}
+
+void* __tsan_memmove(void* to, const void* from, size_t bytes) {
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(from), bytes, false, __builtin_return_address(0));
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
+    return memmove(to, from, bytes);
+}
+
+void* __tsan_memset(void* to, int value, size_t bytes) {
+    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
+    return memset(to, value, bytes);
+}
+
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit(void*) {}
+void __tsan_init() {}
+}
+
+#endif

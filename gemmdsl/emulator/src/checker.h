@@ -1,0 +1,72 @@
+// The checker's view of a launch: which accesses are ordered, which memory is whose.
+//
+// In a build without GEMM_EMU_CHECKED all of it is nothing.
+
+#pragma once
+
+#include "gemm_emulator.h"
+
+namespace gemm_emu {
+
+struct Worker;
+struct Launch;
+
+// One operand in memory; mirrored by gemmdsl/emulator/checker.py.
+struct WatchedOperand {
+    uint64_t address;
+    int64_t lines;    // rows of a row-major matrix, columns of another
+    int64_t width;    // elements of a line
+    int64_t ld;       // elements from line to line
+    int32_t row_major;
+    int32_t readable;
+};
+
+// One shared variable: its place in the thread-local segment.
+struct WatchedVariable {
+    uint64_t offset;
+    uint64_t bytes;    // 0: as many as the launch asks for
+    const void* owner;  // the kernel that declares it; null when it is not known
+    char name[96];
+};
+
+struct Watch {
+    WatchedOperand operands[3];  // A, B, C
+    uint32_t variable_count;
+    const WatchedVariable* variables;
+};
+
+#ifdef GEMM_EMU_CHECKED
+
+constexpr bool CHECKED = true;
+
+// Around a launch; false when there is no memory for the shadows.
+bool check_launch_begins(const Launch& launch);
+// Whether every element of C was written, told in `local.message` if not.
+bool check_launch_ends();
+void check_block_begins(Worker& worker);
+void check_block_ends();
+// `thread` of the block runs from here on.
+void check_switch(unsigned thread);
+void check_barrier();
+// The lanes of `mask`, counted from thread `first`, have met.
+void check_rendezvous(unsigned first, uint32_t mask);
+void check_copy_issued(const void* shared, const void* global, unsigned bytes, unsigned zero_fill, const void* place);
+void check_copy_landed(const void* shared, unsigned bytes);
+
+#else
+
+constexpr bool CHECKED = false;
+
+inline bool check_launch_begins(const Launch&) { return true; }
+inline bool check_launch_ends() { return true; }
+inline void check_block_begins(Worker&) {}
+inline void check_block_ends() {}
+inline void check_switch(unsigned) {}
+inline void check_barrier() {}
+inline void check_rendezvous(unsigned, uint32_t) {}
+inline void check_copy_issued(const void*, const void*, unsigned, unsigned, const void*) {}
+inline void check_copy_landed(const void*, unsigned) {}
+
+#endif
+
+}  // namespace gemm_emu
