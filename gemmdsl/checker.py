@@ -26,6 +26,7 @@ from gemmdsl.suggest import nearest
 from gemmdsl.target import TARGETS, Target
 
 LANGUAGE = 1
+MAX_FINDINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class Program:
         for declared in self.declared.values():
             outcome = _resolve(self.source, declared, on or declared.target)
             found += (*outcome.errors, *outcome.notes)
+            if len(found) > MAX_FINDINGS:
+                break
         for decl in self.unused:
             text = f"problem `{decl.name.text}` has no schedule"
             found.append(Diagnostic("G801", text, self.source, decl.name.span, (), Severity.WARNING))
@@ -148,11 +151,20 @@ def _sound(source: Source) -> Program:
 
 
 def _in_order(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """By place; a finding that several schedules inherit is kept once, at the first."""
+    """By place; a finding that several schedules inherit is kept once, at the first.
+
+    Of more than MAX_FINDINGS errors the rest is left out, and that is said.
+    """
     unique: dict[tuple[str, Span | None, str], Diagnostic] = {}
     for diagnostic in found:
         unique.setdefault((diagnostic.code, diagnostic.span, diagnostic.message), diagnostic)
-    return tuple(sorted(unique.values(), key=lambda diagnostic: diagnostic.order))
+    ordered = sorted(unique.values(), key=lambda diagnostic: diagnostic.order)
+    errors = [diagnostic for diagnostic in ordered if diagnostic.severity is Severity.ERROR]
+    if len(errors) <= MAX_FINDINGS:
+        return tuple(ordered)
+    last = errors[MAX_FINDINGS]
+    text = f"more than {MAX_FINDINGS} errors: from here on they are not shown"
+    return (*errors[:MAX_FINDINGS], error("G019", text, last.source, last.span))
 
 
 def _meant(name: str, known: Mapping[str, object]) -> str:
@@ -244,16 +256,16 @@ class _Analysis:
 
     def _lineage(self, name: str) -> list[str]:
         """The schedule and those it extends that are not yet resolved, the root last."""
-        chain: list[str] = []
+        chain: dict[str, None] = {}
         while name in self.schedules and name not in self.declared:
             if name in chain:
-                circle = chain[chain.index(name) :]
+                circle = list(chain)[list(chain).index(name) :]
                 shown = " -> ".join((*circle, name)) if len(circle) < 8 else f"{len(circle)} schedules"
                 clause = _clauses(self.schedules[circle[-1]], "extends")[0]
                 self.report("G104", f"schedules extend each other in a circle: {shown}", clause.name.span)
                 self.declared.update(dict.fromkeys(circle))
                 break
-            chain.append(name)
+            chain[name] = None
             extends = _clauses(self.schedules[name], "extends")
             name = extends[0].name.text if extends else ""
         return [name for name in chain if name not in self.declared]
@@ -281,6 +293,10 @@ class _Analysis:
             self.report("G108", f"schedule `{name}` has no `block`", decl.name.span)
             return None
         return Declared(decl, problem, target, entries)
+
+    def _meant(self, name: str, known: Mapping[str, object]) -> str:
+        # Advice that is not shown is not looked for.
+        return _meant(name, known) if len(self.found) <= MAX_FINDINGS else ""
 
     def _parent(self, name: str, clause: syntax.Clause) -> Declared | None:
         parent = clause.name.text
@@ -318,7 +334,7 @@ class _Analysis:
             return parent.target if parent else None
         name = clauses[0].name.text
         if name not in TARGETS:
-            text = f"there is no target `{name}`{_meant(name, TARGETS)}"
+            text = f"there is no target `{name}`{self._meant(name, TARGETS)}"
             self.report("G105", text, clauses[0].name.span, targets=", ".join(TARGETS))
         return TARGETS.get(name)
 

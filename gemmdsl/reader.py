@@ -10,14 +10,15 @@ from pathlib import Path
 from gemmdsl.diagnostics import GemmError, error
 from gemmdsl.source import Source
 
-MAX_BYTES = 1 << 20
+# Thousands of schedules, and a second's work.
+MAX_BYTES = 1 << 18
 
 
 def read(path: str | PathLike[str]) -> Source:
     """The source in a file; `-` is standard input.
 
     A byte order mark is dropped and line ends become newlines.  GemmError: G001 the file cannot be read,
-    G002 it is not a file, G003 it is not text, G004 it is larger than 1 MiB.
+    G002 it is not a file, G003 it is not text, G004 it is larger than 256 KiB.
     """
     name = os.fspath(path)
     return source_of(_stdin() if name == "-" else read_bytes(name), "<stdin>" if name == "-" else name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice, product
 from math import log2
 
@@ -26,39 +27,44 @@ from gemmdsl.target import TARGETS, WARP_SIZE, Target
 
 MAX_THREAD_SIDE = 32
 # Candidates tried for one word; enough for every pair of divisors of usual tiles, and quick.
-_TRIES = 1000
+_TRIES = 600
+_MOST = 2
 
 Candidate = tuple[str, Options]
 
 
-def repairs(
-    options: Options, problem: Problem, target: Target, violation: Violation, most: int = 2
-) -> list[str]:
-    """Changes that end the violation, as the words to write, at most one for each word involved.
+def repairs(options: Options, problem: Problem, target: Target, violation: Violation) -> tuple[str, ...]:
+    """Changes that end the violation, as the words to write, at most one for each word and two in all.
 
     A change that makes every rule on its word hold comes first; when there is none, one that ends this
     violation and starts no other is taken.  Empty when no change of a single word helps.
     """
+    return _repairs(options, problem, target, violation.rule.code, violation.words)
+
+
+@lru_cache(maxsize=256)  # schedules that extend a broken one break the same rule
+def _repairs(
+    options: Options, problem: Problem, target: Target, code: str, words: tuple[str, ...]
+) -> tuple[str, ...]:
     before = _keys(violations(derive("", options, problem), problem, target))
-    key = (violation.rule.code, violation.words)
-    found: list[str] = []
-    for word in violation.words:
-        if len(found) == most:
+    found: dict[str, None] = {}
+    for word in words:
+        if len(found) == _MOST:
             break
         weaker: str | None = None
         for text, changed, on in islice(_candidates(word, options, target), _TRIES):
             left = violations(derive("", changed, problem), problem, on)
             after = _keys(left)
-            if key in after or not after <= before:
+            if (code, words) in after or not after <= before:
                 continue
             if not any(word in other.words for other in left):
-                found.append(text)
+                found[text] = None
                 break
             weaker = weaker or text
         else:
             if weaker:
-                found.append(weaker)
-    return list(dict.fromkeys(found))
+                found[weaker] = None
+    return tuple(found)
 
 
 def _keys(found: Iterable[Violation]) -> set[tuple[str, tuple[str, ...]]]:

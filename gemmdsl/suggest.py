@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 _LONGEST = 64
+# More words of about the right length than this are a generated file, not something a person knows.
+_MOST = 60
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -14,7 +17,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     once and case does not count.  Ties go to the word that is first in `known`.
     """
     allowed = max(1, min(len(word), _LONGEST) // 3)
-    scored = [(distance(word.lower(), other.lower()), other) for other in known if _comparable(word, other)]
+    near = (other for other in known if _comparable(word, other) and abs(len(word) - len(other)) <= allowed)
+    scored = [(distance(word.lower(), other.lower()), other) for other in islice(near, _MOST)]
     best = min(scored, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] <= allowed else None
 
