@@ -1,7 +1,6 @@
 // Finds races, accesses outside of arrays, misaligned vectors and reads of what nobody wrote.
 //
-// The compiler calls a hook before every access (-fsanitize=thread); these are the hooks.  Words of shared
-// memory have a shadow each; operands are known by address, size and leading dimension.
+// Words of shared memory have a shadow each; operands are known by address, size and leading dimension.
 
 #ifdef GEMM_EMU_CHECKED
 
@@ -351,61 +350,5 @@ void check_copy_landed(const void* shared, unsigned bytes) {
 }
 
 }  // namespace gemm_emu
-
-extern "C" {
-
-// Says what the next launches of the process work on.  `watch` is copied, its variables are not.
-__attribute__((visibility("default"))) void gemm_emu_watch(const gemm_emu::Watch* watch) {
-    gemm_emu::checker.watch = *watch;
-}
-
-// Offsets in the library of the code that the last message calls {here} and {there}.
-__attribute__((visibility("default"))) const uint64_t* gemm_emu_places() { return gemm_emu::checker.places; }
-
-#define GEMM_EMU_HOOK(NAME, BYTES, WRITE)                                                            \
-    void __tsan_##NAME##BYTES(void* address) {                                                        \
-        gemm_emu::check_access(reinterpret_cast<uintptr_t>(address), BYTES, WRITE,                    \
-                               __builtin_return_address(0));                                          \
-    }
-#define GEMM_EMU_HOOKS(BYTES)                  \
-    GEMM_EMU_HOOK(read, BYTES, false)          \
-    GEMM_EMU_HOOK(write, BYTES, true)          \
-    GEMM_EMU_HOOK(unaligned_read, BYTES, false) \
-    GEMM_EMU_HOOK(unaligned_write, BYTES, true)
-GEMM_EMU_HOOKS(1)
-GEMM_EMU_HOOKS(2)
-GEMM_EMU_HOOKS(4)
-GEMM_EMU_HOOKS(8)
-GEMM_EMU_HOOKS(16)
-
-void __tsan_read_range(void* address, size_t bytes) {
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(address), bytes, false, __builtin_return_address(0));
-}
-
-void __tsan_write_range(void* address, size_t bytes) {
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(address), bytes, true, __builtin_return_address(0));
-}
-
-void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(from), bytes, false, __builtin_return_address(0));
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
-    return memcpy(to, from, bytes);
-}
-
-void* __tsan_memmove(void* to, const void* from, size_t bytes) {
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(from), bytes, false, __builtin_return_address(0));
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
-    return memmove(to, from, bytes);
-}
-
-void* __tsan_memset(void* to, int value, size_t bytes) {
-    gemm_emu::check_range(reinterpret_cast<uintptr_t>(to), bytes, true, __builtin_return_address(0));
-    return memset(to, value, bytes);
-}
-
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit(void*) {}
-void __tsan_init() {}
-}
 
 #endif

@@ -1,7 +1,11 @@
 // One translation unit, so that the emulator is one object to link with every kernel.
 
-#include "runtime.cpp"
+#include "fibers.cpp"
+#include "warps.cpp"
+#include "copies.cpp"
+#include "launch.cpp"
 #include "messages.cpp"
 #include "shared_memory.cpp"
 #include "faults.cpp"
 #include "checker.cpp"
+#include "hooks.cpp"

@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <pthread.h>
+
+#include <atomic>
 #include <csetjmp>
 
 #include "context.h"
@@ -47,7 +50,17 @@ struct Fiber {
     CopyQueue copies;
 };
 
-struct Job;
+// One launch.
+struct Job {
+    const Launch* launch;
+    Options options;
+    uint64_t blocks;
+    std::atomic<uint64_t> next;       // position of the next block to run
+    std::atomic<uint64_t> end;        // no block from here on is started
+    pthread_mutex_t mutex;
+    uint64_t failed_at;               // lowest position of a block that failed, or `blocks`
+    char message[sizeof(Local::message)];
+};
 
 struct Worker {
     Job* job;
@@ -70,6 +83,12 @@ struct Worker {
     Fiber& running() { return fibers[order[cursor]]; }
 };
 
+// Runs one block, numbered along x, y, z; what went wrong is in the worker.
+void run_block(Worker& worker, uint64_t block);
+// Lets other threads run until the running one can go on, beginning the search at position `first`.
+void yield(Worker& worker, unsigned first);
+// The position after the running fiber's.
+unsigned after(const Worker& worker);
 // Says why no thread of the block can go on.
 void explain_standstill(Worker& worker);
 // Puts a formatted message into the worker, once.
