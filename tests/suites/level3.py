@@ -1,4 +1,4 @@
-"""A sweep like that of the reference Level-3 BLAS tests: tiny sizes, all scalars, all layouts, error exits."""
+"""A sweep like that of the Level-3 reference BLAS tests: tiny sizes, scalars, layouts, error exits."""
 
 from __future__ import annotations
 

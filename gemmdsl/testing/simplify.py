@@ -1,0 +1,83 @@
+"""The plainest schedule that still fails: words are taken away, then tiles made smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from gemmdsl.rules import violations
+from gemmdsl.rules_options import Options, StageOptions, derive
+from gemmdsl.spec import Order, Problem, Spec
+from gemmdsl.testing.text import options_of
+
+# Each try compiles a kernel.
+_MOST_TRIES = 60
+_PLAIN_ITEMS: tuple[dict[str, Any], ...] = (
+    {"swizzle": False},
+    {"pad": 0},
+    {"read": 1},
+    {"store": 1},
+    {"load": 1},
+)
+
+
+def simplify(spec: Spec, fails: Callable[[Spec], bool]) -> Spec:
+    """A spec that fails and of which no word can be taken away; `fails` is asked at most 60 times."""
+    tries = 0
+    tried: set[Spec] = {spec}
+    simpler = True
+    while simpler:
+        simpler = False
+        for candidate in _simpler(spec):
+            if candidate in tried:
+                continue
+            tried.add(candidate)
+            if violations(candidate.schedule, candidate.problem, candidate.target):
+                continue
+            if tries == _MOST_TRIES:
+                return spec
+            tries += 1
+            if fails(candidate):
+                spec, simpler = candidate, True
+                break
+    return spec
+
+
+def _simpler(spec: Spec) -> Iterator[Spec]:
+    name, problem = spec.schedule.name, spec.problem
+    options = options_of(spec.schedule)
+    for changed in _plainer(options):
+        yield replace(spec, schedule=derive(name, changed, problem))
+    for plainer in _plainer_problems(problem):
+        yield replace(spec, problem=plainer)
+
+
+def _plainer(options: Options) -> Iterator[Options]:
+    nothing = StageOptions()
+    yield replace(options, assumptions=())
+    yield replace(options, min_blocks=None)
+    yield replace(options, buffers=1, asynchronous=False)
+    yield replace(options, buffers=2)
+    yield replace(options, warp=None, lanes=None)
+    yield replace(options, a=nothing)
+    yield replace(options, b=nothing)
+    yield replace(options, block=options.block[:2], a=nothing, b=nothing, buffers=1, asynchronous=False)
+    for side in ("a", "b"):
+        stage: StageOptions = getattr(options, side)
+        for item in _PLAIN_ITEMS:
+            plainer: dict[str, Any] = {side: replace(stage, **item)}
+            yield replace(options, **plainer)
+    yield replace(options, c_vector=1)
+    yield replace(options, piece=options.thread)
+    for index, extent in enumerate(options.block):
+        if extent % 2 == 0:
+            block = (*options.block[:index], extent // 2, *options.block[index + 1 :])
+            yield replace(options, block=block)
+
+
+def _plainer_problems(problem: Problem) -> Iterator[Problem]:
+    for name in ("a", "b", "c"):
+        operand = getattr(problem, name)
+        if operand.order is Order.COLUMN:
+            yield replace(problem, **{name: replace(operand, order=Order.ROW)})
