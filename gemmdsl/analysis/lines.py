@@ -51,7 +51,11 @@ class SourceMap:
         """Where an operand is accessed in this way."""
         lower = operand.lower()
         copy = (f"copy_{lower}_async", "copy_global_async<")
-        direct = ("store_c", "load_global<") if operand == "C" else ("multiply", f"{lower}[")
+        direct = (
+            ("store_c", "load_global<")
+            if operand == "C"
+            else ("multiply", f"{lower}[{'i' if operand == 'A' else 'j'}] =")
+        )
         choices: dict[tuple[Space, Kind], tuple[tuple[str, str], ...]] = {
             ("shared", "load"): (("multiply", f"move<{operand}_READ>"),),
             ("shared", "store"): (copy, (f"store_{lower}", "move<")),

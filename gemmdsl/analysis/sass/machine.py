@@ -92,9 +92,10 @@ def run_block(function: Function, constants: Mapping[int, int], block: int, thre
 
 class _Machine:
     def __init__(self, function: Function, constants: Mapping[int, int], block: int, threads: int) -> None:
-        if threads % WARP_SIZE:
-            raise CannotEvaluate(f"a block of {threads} threads has a warp with missing lanes")
         self.code = function.code
+        # Lanes that a last warp lacks are there, but have ended before they begin.
+        missing = -threads % WARP_SIZE
+        threads += missing
         self.registers = Registers(threads, dict(constants), block)
         self.threads = threads
         self.result = Execution(np.zeros(len(self.code), dtype=np.int64))
@@ -102,7 +103,7 @@ class _Machine:
         self.guards = [self._guard(instruction) for instruction in self.code]
         self.place = np.zeros(threads, dtype=np.int64)
         self.waiting = np.zeros(threads, dtype=np.bool_)
-        self.done = np.zeros(threads, dtype=np.bool_)
+        self.done = np.arange(threads) >= threads - missing
         self.costs: dict[tuple[int, Space, bytes], tuple[int, int, int, int, tuple[int, ...]]] = {}
 
     def run(self) -> Execution:
@@ -275,10 +276,11 @@ def _address_reader(text: str, space: Space) -> Callable[[Registers, Mask | None
         elif scaled := _SCALED.match(part):
             parts.append((reader(scaled["register"]), int(scaled["scale"])))
         elif part:
-            wide = part.endswith(".64") or (space == "global" and "UR" not in part)
-            parts.append((reader(part.removesuffix(".64").removesuffix(".U32")), 1))
-            if wide:
-                parts.append((reader(part.removesuffix(".64"), 1), 1 << 32))
+            # Global addresses have 64 bits, of a uniform register too, but for offsets marked as U32.
+            name, _, extension = part.partition(".")
+            parts.append((reader(name), 1))
+            if space == "global" and extension != "U32":
+                parts.append((reader(name, 1), 1 << 32))
 
     def read(registers: Registers, active: Mask | None) -> NDArray[np.int64]:
         total = np.full(registers.threads, offset, dtype=np.int64)

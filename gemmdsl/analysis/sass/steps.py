@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Waiting, ordering and reconvergence: no effect on values.
 _NO_EFFECT = (
-    *("NOP", "BSSY", "BSYNC", "BMOV", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "YIELD"),
+    *("NOP", "BSSY", "BSYNC", "BMOV", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "YIELD", "BREAK"),
     *("MEMBAR", "ERRBAR", "CCTL", "FENCE", "STL"),
 )
 # What they compute depends on data; results of 64 bits in the second row.

@@ -1,0 +1,98 @@
+"""How many blocks an SM holds, what limits them, and how many registers to expect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gemmdsl.ir import Kernel, LoadTile, walk
+from gemmdsl.target import (
+    MAX_REGISTERS_PER_THREAD,
+    REGISTER_UNIT,
+    REGISTERS_PER_SM,
+    SM_PARTITIONS,
+    WARP_SIZE,
+    Target,
+)
+
+Limiter = Literal["registers", "shared memory", "threads", "block slots"]
+
+# Addresses, sizes, loop counters and predicates of a kernel of this compiler; calibrated on its examples.
+_ADDRESSING = 24
+_REGISTER_STEP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Blocks and warps of one kernel that an SM holds at a time.
+
+    `limits` says for each resource how many blocks it allows, `limiters` names the tightest ones.  No block
+    fits when `blocks` is 0.
+    """
+
+    target: str
+    blocks: int
+    warps: int
+    max_warps: int
+    limits: tuple[tuple[Limiter, int], ...]
+
+    @property
+    def limiters(self) -> tuple[Limiter, ...]:
+        return tuple(name for name, limit in self.limits if limit == self.blocks)
+
+    @property
+    def share(self) -> float:
+        """Resident warps over the most that an SM holds, in [0, 1]."""
+        return self.warps / self.max_warps
+
+
+def _up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Occupancy of a block of `threads` threads, `registers` each, with `shared_bytes` in all.
+
+    Assumes the largest share of the L1 cache that can be shared memory, which is what the driver picks when
+    more blocks fit then.
+    """
+    warps = -(-threads // WARP_SIZE)
+    per_warp = _up(max(registers, 1) * WARP_SIZE, REGISTER_UNIT)
+    warps_by_registers = SM_PARTITIONS * (REGISTERS_PER_SM // SM_PARTITIONS // per_warp)
+    shared = _up(shared_bytes + target.shared_reserved, target.shared_unit)
+    limits: tuple[tuple[Limiter, int], ...] = (
+        ("registers", warps_by_registers // _up(warps, SM_PARTITIONS)),
+        ("shared memory", target.shared_per_sm // shared if shared else target.max_blocks_per_sm),
+        ("threads", target.max_threads_per_sm // WARP_SIZE // warps),
+        ("block slots", target.max_blocks_per_sm),
+    )
+    blocks = min(limit for _, limit in limits)
+    return Occupancy(target.name, blocks, blocks * warps, target.max_threads_per_sm // WARP_SIZE, limits)
+
+
+def registers_for(target: Target, threads: int, shared_bytes: int, blocks: int) -> int:
+    """The most registers per thread with which `blocks` blocks fit on an SM; 0 if they never do."""
+    for registers in range(MAX_REGISTERS_PER_THREAD, 0, -1):
+        if occupancy(target, threads, registers, shared_bytes).blocks >= blocks:
+            return registers
+    return 0
+
+
+def estimated_registers(kernel: Kernel) -> int:
+    """Registers per thread to expect before compiling.
+
+    Accumulators, two generations of fragments (ptxas loads the next while the last is used), what travels
+    through registers to shared memory, and a constant for addressing; at most what the launch bounds leave.
+    """
+    rows, cols = kernel.threads.rows.count.value, kernel.threads.cols.count.value
+    total = rows * cols + 2 * (rows + cols) + _ADDRESSING
+    for staging in kernel.staging or ():
+        if any(
+            isinstance(statement, LoadTile) and statement.operand == staging.tile.operand.name
+            for statement in walk(kernel.body)
+        ):
+            total += staging.copy.copies.value * staging.copy.width.value
+    most = registers_for(
+        kernel.spec.target, kernel.threads.threads.value, kernel.shared_bytes, max(1, kernel.min_blocks)
+    )
+    return min(_up(total, _REGISTER_STEP), MAX_REGISTERS_PER_THREAD, most or MAX_REGISTERS_PER_THREAD)

@@ -1,0 +1,136 @@
+"""Arithmetic intensity per tier of memory, ceilings of the target's GPU, waves, and a range of times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gemmdsl.analysis.access import Access, summed
+from gemmdsl.analysis.banks import BANKS, WORD
+from gemmdsl.analysis.occupancy import Occupancy
+from gemmdsl.analysis.shape import Shape, blocks, ceil_div
+from gemmdsl.ir import Kernel
+from gemmdsl.target import SM_PARTITIONS, WAVEFRONTS_PER_CYCLE
+
+Ceiling = Literal["FP32", "instruction issue", "shared memory", "DRAM"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intensity:
+    """Traffic of one tier: floats moved per FMA, and FLOP per byte."""
+
+    tier: str
+    floats_per_fma: float
+    flop_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """How the blocks of a launch fill the GPU.
+
+    `waves` counts blocks over all that are resident at a time; `lost` is the part of the GPU's time that the
+    SMs with fewer blocks than the busiest one stand idle, in [0, 1].
+    """
+
+    blocks: int
+    resident: int
+    waves: float
+    lost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Seconds that each ceiling alone would take, for the whole launch on the target's example GPU.
+
+    `fastest` is the slowest ceiling, stretched by the last wave: everything else hides behind it.  `slowest`
+    adds the ceilings up: nothing overlaps.
+    """
+
+    gpu: str
+    peak_tflops: float
+    intensities: tuple[Intensity, ...]
+    waves: Waves
+    ceilings: tuple[tuple[Ceiling, float], ...]
+    fastest: float
+    slowest: float
+
+    @property
+    def binding(self) -> Ceiling:
+        """The ceiling that takes longest."""
+        return max(self.ceilings, key=lambda ceiling: ceiling[1])[0]
+
+
+def intensities(kernel: Kernel, shape: Shape) -> tuple[Intensity, ...]:
+    """Floats per multiply-add between tiers, from the extents of the tiles alone."""
+    thread_m, thread_n = kernel.threads.rows.count.value, kernel.threads.cols.count.value
+    block_m, block_n = kernel.block_m.value, kernel.block_n.value
+    per_thread = 1 / thread_m + 1 / thread_n
+    per_block = 1 / block_m + 1 / block_n if kernel.staging is not None else per_thread
+    found = []
+    if kernel.staging is not None:
+        found.append(_intensity("shared memory to registers", per_thread))
+        found.append(_intensity("global to shared memory", per_block))
+    else:
+        found.append(_intensity("global memory to registers", per_thread))
+    fmas = shape.m * shape.n * shape.k
+    moved = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n
+    if fmas:
+        found.append(_intensity("matrices read and written once", moved / fmas))
+    return tuple(found)
+
+
+def _intensity(tier: str, floats_per_fma: float) -> Intensity:
+    return Intensity(tier, floats_per_fma, 2 / (WORD * floats_per_fma))
+
+
+def waves(kernel: Kernel, shape: Shape, occupancy: Occupancy) -> Waves:
+    per_m, per_n = blocks(kernel, shape)
+    count, sms = per_m * per_n, kernel.spec.target.gpu.sms
+    resident = max(1, occupancy.blocks) * sms
+    busiest = ceil_div(count, sms)
+    lost = 1 - count / (busiest * sms) if count else 0.0
+    return Waves(count, resident, count / resident, lost)
+
+
+def roofline(
+    kernel: Kernel,
+    shape: Shape,
+    occupancy: Occupancy,
+    accesses: Sequence[Access],
+    instructions: int | None,
+) -> Roofline:
+    """Ceilings of a launch with these accesses; `instructions` are warps' issues, where they are known."""
+    target = kernel.spec.target
+    gpu = target.gpu
+    cycles_per_second = gpu.clock_mhz * 1e6
+    lanes = gpu.sms * target.fp32_lanes
+    wavefronts = sum(summed(accesses, "shared", kind, None).cost for kind in ("load", "store"))
+    moved = WORD * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    ceilings: list[tuple[Ceiling, float]] = [
+        ("FP32", shape.flops / 2 / lanes / cycles_per_second),
+        ("shared memory", wavefronts / WAVEFRONTS_PER_CYCLE / gpu.sms / cycles_per_second),
+        ("DRAM", moved / (gpu.dram_gb_s * 1e9)),
+    ]
+    if instructions is not None:
+        issue = instructions / (SM_PARTITIONS * gpu.sms) / cycles_per_second
+        ceilings.insert(1, ("instruction issue", issue))
+    filled = waves(kernel, shape, occupancy)
+    longest = max(seconds for _, seconds in ceilings)
+    stretched = longest / (1 - filled.lost)
+    return Roofline(
+        gpu=gpu.name,
+        peak_tflops=2 * lanes * cycles_per_second / 1e12,
+        intensities=intensities(kernel, shape),
+        waves=filled,
+        ceilings=tuple(ceilings),
+        fastest=stretched,
+        slowest=sum(seconds for _, seconds in ceilings) / (1 - filled.lost),
+    )
+
+
+def bandwidths(kernel: Kernel) -> dict[str, float]:
+    """Bytes per second of shared memory (all SMs) and DRAM of the target's example GPU."""
+    gpu = kernel.spec.target.gpu
+    shared = gpu.sms * WAVEFRONTS_PER_CYCLE * BANKS * WORD * gpu.clock_mhz * 1e6
+    return {"shared memory": shared, "DRAM": gpu.dram_gb_s * 1e9}
