@@ -95,6 +95,23 @@ class MultiplyTile:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFragment:
+    """Shared slot -> fragment registers: the thread's elements of one operand at one k."""
+
+    operand: StagedName
+    slot: Expr | None
+    k: Expr
+    registers: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyFragments:
+    """acc += a outer b for the fragments in one set of registers: one FMA per output."""
+
+    registers: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class MultiplyGlobal:
     """acc += A @ B over the whole of K, operands read straight from global memory."""
 
@@ -132,6 +149,8 @@ Stmt = (
     | WaitGroups
     | Barrier
     | MultiplyTile
+    | ReadFragment
+    | MultiplyFragments
     | MultiplyGlobal
     | StoreOutput
     | For
@@ -153,6 +172,18 @@ class Staging:
 
 
 @dataclass(frozen=True, slots=True)
+class FmaOrder:
+    """In which order a thread's FMAs of one k follow each other.
+
+    `along` N runs through a row of outputs before the next row, `along` M through a column; `snake` runs
+    every other one backwards, so that the operand at the turn is used twice in a row.
+    """
+
+    along: Literal["M", "N"] = "N"
+    snake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
     """One specialisation of the kernel.
 
@@ -168,7 +199,11 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel.  `staging` is None while operands are read straight from global memory."""
+    """One kernel.  `staging` is None while operands are read straight from global memory.
+
+    `fragments` is how many sets of fragment registers a thread has, None for one that needs no number;
+    `read_order` says whose fragment is read first.
+    """
 
     spec: Spec
     block_m: Named
@@ -180,6 +215,9 @@ class Kernel:
     body: tuple[Stmt, ...]
     paths: tuple[Path, ...]
     min_blocks: int = 0
+    fragments: Named | None = None
+    read_order: tuple[StagedName, StagedName] = ("A", "B")
+    fma: FmaOrder = FmaOrder()
     applied: tuple[str, ...] = ()
 
     def stage(self, operand: StagedName) -> Staging:
@@ -191,7 +229,7 @@ class Kernel:
         """Bytes of shared memory of a block."""
         if self.staging is None:
             return 0
-        return sum(tile_bytes(stage.tile.words * stage.tile.slots) for stage in self.staging)
+        return sum(tile_bytes(stage.tile.words) * stage.tile.slots for stage in self.staging)
 
     @property
     def preconditions(self) -> tuple[Condition, ...]:
@@ -215,6 +253,8 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 | WaitGroups()
                 | Barrier()
                 | MultiplyTile()
+                | ReadFragment()
+                | MultiplyFragments()
                 | MultiplyGlobal()
                 | StoreOutput()
             ):

@@ -20,9 +20,11 @@ from gemmdsl.ir import (
     Kernel,
     Less,
     LoadTile,
+    MultiplyFragments,
     MultiplyGlobal,
     MultiplyTile,
     Path,
+    ReadFragment,
     Staging,
     Stmt,
     StoreOutput,
@@ -85,6 +87,12 @@ def headline(statement: Stmt) -> str:
             return f"barrier  # {statement.reason}"
         case MultiplyTile():
             return "multiply" + (f" slot {to_c(statement.slot)}" if statement.slot is not None else "")
+        case ReadFragment():
+            slot = "" if statement.slot is None else f" slot {to_c(statement.slot)}"
+            place = f"{statement.operand}{slot} k {to_c(statement.k)}"
+            return f"read fragment of {place} -> registers {to_c(statement.registers)}"
+        case MultiplyFragments():
+            return f"multiply fragments in registers {to_c(statement.registers)}"
         case MultiplyGlobal():
             return "multiply from global memory"
         case StoreOutput():
@@ -131,6 +139,8 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
         yield from (staging.store, staging.read)
     yield kernel.c_vector
+    if kernel.fragments is not None:
+        yield kernel.fragments
 
 
 def _constants(kernel: Kernel) -> Iterator[str]:
@@ -158,6 +168,8 @@ def _threads(kernel: Kernel) -> Iterator[str]:
         yield f"{binding.name} = {to_c(binding.value)}"
     yield f"m(i) = {to_c(threads.rows.index(threads.i))}"
     yield f"n(j) = {to_c(threads.cols.index(threads.j))}"
+    order = f"along {kernel.fma.along}{', every other one backwards' if kernel.fma.snake else ''}"
+    yield f"FMAs {order}; fragment of {kernel.read_order[0]} read first"
 
 
 def _staging(staging: Staging) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Case:
             tile_b = shared_tile(problem.b, s.stage_b.transpose, block)
             self.staged = (("A", s.stage_a, tile_a), ("B", s.stage_b, tile_b))
         self.shared_bytes = sum(
-            tile_bytes(tile.rows * (tile.cols + stage.pad) * s.buffers) for _, stage, tile in self.staged
+            tile_bytes(tile.rows * (tile.cols + stage.pad)) * s.buffers for _, stage, tile in self.staged
         )
         threads = max(1, self.threads)
         self.registers = outputs + s.thread_m + s.thread_n

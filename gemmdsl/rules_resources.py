@@ -12,7 +12,7 @@ SHARED_PER_BLOCK_RESERVED = 1024
 
 @rule(
     "G502",
-    "sum over A, B of 4 * buffers * rows * (row + pad), in whole 16 bytes, <= shared memory per block",
+    "buffers * (sum over A, B of 4 * rows * (row + pad), in whole 16 bytes) <= shared memory per block",
     "block tile {block} in {buffers} takes {bytes} bytes of shared memory; {target} has {limit}",
     ("block", "buffers", "pad"),
 )

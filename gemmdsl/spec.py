@@ -38,12 +38,12 @@ class LaneOrder(Enum):
     PAIRED = "paired"
 
 
-# Each operand's tiles begin where a vector of four floats may lie.
+# Every tile begins where a vector of four floats may lie.
 SHARED_ALIGNMENT = 16
 
 
 def tile_bytes(floats: int) -> int:
-    """Bytes of shared memory that `floats` of one operand take, all its buffers together."""
+    """Bytes of shared memory that a tile of `floats` takes in each buffer."""
     return -(-4 * floats // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
 
@@ -122,8 +122,11 @@ class Schedule:
     """How one kernel computes the problem.
 
     `block_k == 0` means that nothing is staged in shared memory.  `warp is None` means that threads are
-    laid over the block tile as one grid.  `piece` divides `thread`: a thread tile is (thread/piece) pieces
-    per axis, spread over the warp (or block) tile with equal strides; piece == thread is one solid tile.
+    laid over the block tile as one grid.  `fragments` sets of registers hold the operands of an FMA step, the
+    fragment of `read_first` being read before the other; FMAs follow each other along a row (`fma_along` N)
+    or a column, every other one backwards with `fma_snake`.  `piece` divides `thread`: a thread tile is
+    (thread/piece) pieces per axis, spread over the warp (or block) tile with equal strides; piece == thread
+    is one solid tile.
     """
 
     name: str
@@ -142,6 +145,10 @@ class Schedule:
     c_vector: int = 1
     buffers: int = 1
     asynchronous: bool = False
+    fragments: int = 1
+    read_first: StagedName = "A"
+    fma_along: Literal["M", "N"] = "N"
+    fma_snake: bool = False
     min_blocks: int = 0
     assumptions: tuple[Assumption, ...] = ()
 

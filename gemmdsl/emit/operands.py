@@ -54,7 +54,6 @@ class StageView:
     ld: str
     left: str
     fragment: str
-    slot_extent: str
     rows: str
     row_length: str
     shape: str
@@ -79,6 +78,7 @@ class StageView:
     copy_col: str
     counter: str
     count: str
+    first: str
     read_row: str
     read_col: str
     uses_load: bool
@@ -121,7 +121,6 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         ld=operand.ld,
         left=f"{fragment.name}_left",
         fragment=fragment.name,
-        slot_extent="" if tile.stages is None else f"[{text(tile.stages)}]",
         rows=text(tile.rows),
         row_length=text(tile.row_length),
         shape=shape % fragment.name,
@@ -146,12 +145,41 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         copy_col=text(copy_col),
         counter=counter.name,
         count=text(axis.count),
+        first=axis.first.name,
         read_row=text(read_row),
         read_col=text(read_col),
         uses_load=bool({LoadTile, CopyTile} & used),
         uses_store=bool({StoreTile, CopyTile} & used),
         uses_copy=CopyTile in used,
         uses_async=AsyncCopyTile in used,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FmaView:
+    """The two loops over a thread's outputs in one step; see templates/compute."""
+
+    outer: str
+    outer_count: str
+    step: str
+    inner: str
+    inner_count: str
+    backwards: str
+
+
+def fma_view(kernel: Kernel, text: Printer) -> FmaView:
+    """Loops in the kernel's FMA order; with `backwards`, the inner index follows from the loop's counter."""
+    threads = kernel.threads
+    counts = {"i": threads.rows.count, "j": threads.cols.count}
+    outer, inner = ("i", "j") if kernel.fma.along == "N" else ("j", "i")
+    last = text(counts[inner] - 1)
+    return FmaView(
+        outer=outer,
+        outer_count=text(counts[outer]),
+        step="step" if kernel.fma.snake else inner,
+        inner=inner,
+        inner_count=text(counts[inner]),
+        backwards=f"{outer} % 2 == 0 ? step : {last} - step" if kernel.fma.snake else "",
     )
 
 

@@ -15,8 +15,10 @@ from gemmdsl.ir import (
     For,
     If,
     LoadTile,
+    MultiplyFragments,
     MultiplyGlobal,
     MultiplyTile,
+    ReadFragment,
     Stmt,
     StoreOutput,
     StoreTile,
@@ -32,6 +34,9 @@ class StatementView:
     operand: str = ""
     k_left: str = ""
     slot: str = ""
+    k: str = ""
+    registers: str = ""
+    first: str = ""
     pending: str = ""
     reason: str = ""
     var: str = ""
@@ -61,7 +66,7 @@ def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> Stat
         return text(Var("depth") - tile * block_k)
 
     def slot(expr: Expr | None) -> str:
-        return "" if expr is None else f"[{text(expr)}]"
+        return "stage" if expr is None else f"stages[{text(expr)}]"
 
     kind = type(statement).__name__
     match statement:
@@ -79,6 +84,17 @@ def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> Stat
             return StatementView(kind, reason=statement.reason)
         case MultiplyTile():
             return StatementView(kind, slot=slot(statement.slot))
+        case ReadFragment():
+            return StatementView(
+                kind,
+                operand=statement.operand,
+                slot=slot(statement.slot),
+                k=text(statement.k),
+                registers=text(statement.registers),
+                first="thread_row" if statement.operand == "A" else "thread_col",
+            )
+        case MultiplyFragments():
+            return StatementView(kind, registers=text(statement.registers))
         case CommitGroup() | MultiplyGlobal() | StoreOutput():
             return StatementView(kind)
         case For():

@@ -17,6 +17,7 @@ from gemmdsl.cuda_source import (
 )
 from gemmdsl.emit.operands import (
     direct_view,
+    fma_view,
     output_view,
     stage_view,
     varies_in_alignment,
@@ -25,7 +26,7 @@ from gemmdsl.emit.operands import (
 from gemmdsl.emit.printing import Printer, constant_groups
 from gemmdsl.emit.statements import program_view
 from gemmdsl.index import Int, Named, bindings
-from gemmdsl.ir import AsyncCopyTile, Kernel, Path, walk
+from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Path, walk
 from gemmdsl.spec import Operand, OperandName, Order, Problem
 from gemmdsl.target import MAX_THREADS_PER_BLOCK, STATIC_SHARED_LIMIT
 
@@ -137,13 +138,16 @@ def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
     }
     min_blocks = Named("MIN_BLOCKS", Int(kernel.min_blocks), "blocks that an SM must be able to hold")
     bounds = text(threads.threads) + (f", {text(min_blocks)}" if kernel.min_blocks else "")
-    output = output_view(kernel, text)
+    output, fma = output_view(kernel, text), fma_view(kernel, text)
+    if kernel.fragments is not None:
+        text(kernel.fragments)
     body = program_view(kernel.body, kernel.block_k, text)
     names = [parameter.name for parameter in plan.parameters]
     declared = [
         f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters
     ]
-    tiles = ["tiles"] if stages else []
+    buffers = kernel.staging[0].tile.stages if kernel.staging else None
+    stage_name = "stages" if buffers else "stage"
     has_async = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
     store = _store_parameters(problem)
     return {
@@ -155,12 +159,19 @@ def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
         "constants": constant_groups(text.used),
         "checks": _checks(kernel),
         "size_checks": (
-            Check(f"sizeof(Tiles) == {kernel.shared_bytes}", "the shared memory that was planned"),
+            Check(
+                f"sizeof(Stage) == {kernel.shared_bytes // (buffers.value if buffers else 1)}",
+                "the shared memory that was planned",
+            ),
         ),
         "staged": bool(stages),
         "stages": stages,
         "direct": direct,
+        "buffers": text(buffers) if buffers else "",
         "c": output,
+        "fma": fma,
+        "read_order": tuple(stage for name in kernel.read_order for stage in stages if stage.name == name),
+        "fragments": text(kernel.fragments) if kernel.fragments else "",
         "body": body,
         "bindings": [{"name": name, "value": value} for name, value in named.items()],
         "flags": flags,
@@ -168,16 +179,18 @@ def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
         "template_line": f"template <{', '.join(f'bool {flag}' for flag in flags)}>" if flags else "",
         "flag_arguments": f"<{', '.join(flags)}>" if flags else "",
         "has_async": has_async,
+        "multiplies_tiles": any(isinstance(s, MultiplyTile) for s in walk(kernel.body)),
         "has_global_loads": problem.beta or any(stage.uses_load for stage in stages),
         "has_moves": True,
+        "shared_size": f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
         "dynamic_shared": bool(plan.dynamic_shared_bytes),
         "block_origin": {
             "A": _origin(problem.a, "block_row"),
             "B": _origin(problem.b, "block_col"),
             "C": _output_origin(problem.c),
         },
-        "block_parameters": ", ".join([*(["Tiles& tiles"] if stages else []), *declared]),
-        "block_arguments": ", ".join([*tiles, *names]),
+        "block_parameters": ", ".join([*_stage_parameter(bool(stages), buffers), *declared]),
+        "block_arguments": ", ".join([*([stage_name] if stages else []), *names]),
         "kernel_parameters": ", ".join(declared),
         "kernel_arguments": ", ".join(names),
         "launcher_parameters": ", ".join(
@@ -235,6 +248,13 @@ def describe(conditions: tuple[Condition, ...]) -> str:
             widths.setdefault(condition.elements, []).append(condition.operand)
     words += [f"{', '.join(names)} aligned for {width}-float vectors" for width, names in widths.items()]
     return ", ".join(words)
+
+
+def _stage_parameter(staged: bool, buffers: Named | None) -> tuple[str, ...]:
+    """The shared tiles as a parameter of the block's function: one stage, or an array of them."""
+    if not staged:
+        return ()
+    return ("Stage* stages",) if buffers else ("Stage& stage",)
 
 
 def _store_parameters(problem: Problem) -> list[tuple[str, str]]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from gemmdsl.ir import Kernel
 from gemmdsl.lowering import lower
 from gemmdsl.passes.async_copies import async_copies
+from gemmdsl.passes.fma_order import fma_order
+from gemmdsl.passes.fragments import fragments
 from gemmdsl.passes.launch_bounds import launch_bounds
 from gemmdsl.passes.pad import pad
 from gemmdsl.passes.ping_pong import ping_pong
@@ -38,6 +40,8 @@ PIPELINE: tuple[Pass, ...] = (
     vectorise,
     ping_pong,
     async_copies,
+    fma_order,
+    fragments,
     launch_bounds,
     specialise,
 )

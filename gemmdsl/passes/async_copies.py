@@ -19,7 +19,7 @@ from gemmdsl.ir import (
 )
 from gemmdsl.passes._tiles import with_buffers
 
-LANDED = "this tile has landed for every thread, and the slot of the last one is free"
+LANDED = "this tile has landed for all, and nobody reads the last one any more"
 
 
 def async_copies(kernel: Kernel) -> Kernel:

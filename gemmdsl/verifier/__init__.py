@@ -7,7 +7,18 @@ what it changed.
 
 from __future__ import annotations
 
-from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, MultiplyTile, Staging, StoreTile, walk
+from gemmdsl.ir import (
+    AsyncCopyTile,
+    CopyTile,
+    Kernel,
+    LoadTile,
+    MultiplyFragments,
+    MultiplyTile,
+    ReadFragment,
+    Staging,
+    StoreTile,
+    walk,
+)
 from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.hazards import prove_ordered
@@ -29,7 +40,7 @@ from gemmdsl.verifier.trace import Trace
 __all__ = ["RULES", "ProofError", "Proofs", "Rule", "verify", "verify_final"]
 
 Proofs = tuple[str, ...]
-StagedStmt = CopyTile | LoadTile | StoreTile | AsyncCopyTile | MultiplyTile
+StagedStmt = CopyTile | LoadTile | StoreTile | AsyncCopyTile | MultiplyTile | ReadFragment | MultiplyFragments
 
 
 def verify(kernel: Kernel, after: str) -> Proofs:
@@ -73,8 +84,8 @@ def _prove(kernel: Kernel) -> list[str]:
         if isinstance(statement, AsyncCopyTile):
             prove_async_width(kernel.stage(statement.operand))
     proofs.append(prove_paths(kernel))
-    runs = run(kernel.body, slots)
-    if any(isinstance(statement, MultiplyTile) for statement in statements):
+    runs = run(kernel.body, slots, 1 if kernel.block_k is None else kernel.block_k.value)
+    if any(isinstance(statement, MultiplyTile | MultiplyFragments) for statement in statements):
         for trace in runs.traces:
             prove_ordered(trace, conflicts)
         prove_steady(kernel.body, runs, depth(slots))

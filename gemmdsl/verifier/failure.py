@@ -53,6 +53,9 @@ STEADY = Rule(
 SEQUENCE = Rule(
     "P409", "sequence", "tiles of an operand are copied one after the other: its pointer moves on by one tile"
 )
+FRAGMENTS = Rule(
+    "P410", "fragments", "fragment registers hold step k of both operands where step k is multiplied"
+)
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
 LIMITS = Rule("P601", "limits", "the block fits the target")
 
@@ -78,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     STORED_ONCE,
     STEADY,
     SEQUENCE,
+    FRAGMENTS,
     HAZARD,
     LIMITS,
 )

@@ -21,8 +21,10 @@ from gemmdsl.ir import (
     For,
     If,
     LoadTile,
+    MultiplyFragments,
     MultiplyGlobal,
     MultiplyTile,
+    ReadFragment,
     Stmt,
     StoreOutput,
     StoreTile,
@@ -32,6 +34,7 @@ from gemmdsl.printer import headline
 from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import (
     AWAITED,
+    FRAGMENTS,
     REGISTERS,
     SEQUENCE,
     SLOT_RANGE,
@@ -85,6 +88,11 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.tile,)
         case StoreTile() | MultiplyTile():
             return () if statement.slot is None else (statement.slot,)
+        case ReadFragment():
+            parts = (statement.k, statement.registers)
+            return parts if statement.slot is None else (statement.slot, *parts)
+        case MultiplyFragments():
+            return (statement.registers,)
         case WaitGroups():
             return (statement.pending,)
         case For():
@@ -111,13 +119,14 @@ class Runs:
 
 
 @lru_cache(maxsize=16)
-def run(body: tuple[Stmt, ...], slots: Slots) -> Runs:
+def run(body: tuple[Stmt, ...], slots: Slots, steps: int) -> Runs:
     """Runs the program for every number of K tiles that matters; data flow and order of tiles are proved.
 
-    `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered.
+    `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered; `steps` is
+    the depth of a K tile.
     """
     _prove_uniform(body)
-    machines = [_Machine(slots, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
+    machines = [_Machine(slots, steps, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
     traces = tuple(machine.run(body) for machine in machines)
     skipping = max((machine.k_tiles for machine in machines if machine.skipped), default=-1)
     return Runs(traces, machines[-1].states, skipping)
@@ -126,7 +135,8 @@ def run(body: tuple[Stmt, ...], slots: Slots) -> Runs:
 class _Machine:
     """One run of a program, as every thread of the block sees it."""
 
-    def __init__(self, slots: Slots, k_tiles: int) -> None:
+    def __init__(self, slots: Slots, steps: int, k_tiles: int) -> None:
+        self._steps = steps
         self._slots = dict(zip(OPERANDS, slots, strict=True))
         self._env: dict[str, int] = {K_TILES.name: k_tiles}
         self.k_tiles = k_tiles
@@ -138,6 +148,9 @@ class _Machine:
         self._group: list[Access] = []
         self._groups: list[list[Access]] = []
         self._copied: dict[StagedName, int] = dict.fromkeys(OPERANDS, 0)
+        # Step of a tile, and the tile, that each set of fragment registers holds.
+        self._fragments: dict[tuple[StagedName, int], tuple[int, int]] = {}
+        self._step_due = 0
         self._multiplied = 0
         self._stored = False
         self._in_k_loop = False
@@ -146,6 +159,13 @@ class _Machine:
 
     def run(self, body: tuple[Stmt, ...]) -> Trace:
         self._block(body)
+        if self._step_due:
+            raise Refuted(
+                FRAGMENTS,
+                f"only {self._step_due} of {self._steps} steps of tile {self._multiplied} are multiplied",
+                k_tiles=self.k_tiles,
+                tile=self._multiplied,
+            )
         if self._multiplied != self.k_tiles:
             raise Refuted(
                 TILE_ORDER,
@@ -204,6 +224,10 @@ class _Machine:
                 self._edges.append(Edge(self._position, self._position))
             case MultiplyTile():
                 self._multiply(statement)
+            case ReadFragment():
+                self._read(statement)
+            case MultiplyFragments():
+                self._multiply_fragments(statement)
             case MultiplyGlobal():
                 if self._multiplied or self._stored:
                     raise self._refuted(TILE_ORDER, statement, "adds products that were added before")
@@ -227,32 +251,69 @@ class _Machine:
         del self._groups[:landed]
 
     def _multiply(self, statement: MultiplyTile) -> None:
+        if self._step_due:
+            raise self._refuted(TILE_ORDER, statement, "comes amid the steps of a tile")
         for operand in OPERANDS:
-            slot = self._slot(statement, operand, statement.slot)
-            written = self._content.get((operand, slot))
-            if written is None:
-                raise self._refuted(TILE_ORDER, statement, f"reads an empty slot of {operand}")
+            written = self._landed_in(statement, operand, statement.slot)
             if written.tile != self._multiplied:
                 raise self._refuted(
                     TILE_ORDER,
                     statement,
                     f"reads tile {written.tile} of {operand} where tile {self._multiplied} is due",
-                    slot=slot,
+                    slot=written.slot,
                     tile=written.tile,
                     due=self._multiplied,
                 )
-            if written.end > self._position:
+        self._add(statement)
+        self._multiplied += 1
+
+    def _landed_in(self, statement: Stmt, operand: StagedName, slot: Expr | None) -> Access:
+        """The copy whose tile a statement reads from a slot; it is there, and the reading is recorded."""
+        number = self._slot(statement, operand, slot)
+        written = self._content.get((operand, number))
+        if written is None:
+            raise self._refuted(TILE_ORDER, statement, f"reads an empty slot of {operand}")
+        if written.end > self._position:
+            raise self._refuted(
+                AWAITED,
+                statement,
+                f"reads {operand} before `{headline(written.statement)}` is waited for",
+                slot=number,
+                tile=written.tile,
+            )
+        self._access(statement, operand, number, False, written.tile, self._position)
+        return written
+
+    def _read(self, statement: ReadFragment) -> None:
+        written = self._landed_in(statement, statement.operand, statement.slot)
+        step = self._value(statement.k)
+        if not 0 <= step < self._steps:
+            raise self._refuted(FRAGMENTS, statement, f"reads step {step} of {self._steps}", step=step)
+        registers = self._value(statement.registers)
+        self._fragments[statement.operand, registers] = (written.tile, step)
+
+    def _multiply_fragments(self, statement: MultiplyFragments) -> None:
+        due = (self._multiplied, self._step_due)
+        for operand in OPERANDS:
+            held = self._fragments.get((operand, self._value(statement.registers)))
+            if held != due:
+                what = "nothing" if held is None else f"step {held[1]} of tile {held[0]}"
                 raise self._refuted(
-                    AWAITED,
+                    FRAGMENTS,
                     statement,
-                    f"reads {operand} before `{headline(written.statement)}` is waited for",
-                    slot=slot,
-                    tile=written.tile,
+                    f"has {what} of {operand} where step {due[1]} of tile {due[0]} is due",
+                    tile_due=due[0],
+                    step_due=due[1],
                 )
-            self._access(statement, operand, slot, False, written.tile, self._position)
+        self._add(statement)
+        self._step_due += 1
+        if self._step_due == self._steps:
+            self._step_due = 0
+            self._multiplied += 1
+
+    def _add(self, statement: Stmt) -> None:
         if self._stored:
             raise self._refuted(STORED_ONCE, statement, "adds products after C is stored")
-        self._multiplied += 1
 
     def _write(self, statement: Stmt, operand: StagedName, slot: Expr | None, tile: int, end: int) -> Access:
         number = self._slot(statement, operand, slot)
@@ -314,6 +375,8 @@ class _Machine:
         return (
             self._multiplied - tile,
             tuple(copied - tile for copied in self._copied.values()),
+            self._step_due,
+            {place: (held - tile, step) for place, (held, step) in self._fragments.items()},
             {place: (access.tile - tile, self._landed(access)) for place, access in self._content.items()},
             {operand: loaded - tile for operand, loaded in self._registers.items()},
             tuple(access.tile - tile for access in self._group),

@@ -20,7 +20,9 @@ from gemmdsl.ir import (
     For,
     If,
     LoadTile,
+    MultiplyFragments,
     MultiplyTile,
+    ReadFragment,
     Stmt,
     StoreTile,
     walk,
@@ -93,6 +95,12 @@ def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
             return _offset(statement.tile, tile) is not None and _cyclic(statement.slot, tile, turn)
         case LoadTile():
             return _offset(statement.tile, tile) is not None
+        case ReadFragment():
+            inner = statement.k, statement.registers
+            free_of_tile = all(tile.name not in free(expr) for expr in inner)
+            return free_of_tile and _cyclic(statement.slot, tile, turn)
+        case MultiplyFragments():
+            return tile.name not in free(statement.registers)
         case StoreTile() | MultiplyTile():
             return _cyclic(statement.slot, tile, turn)
         case _:
@@ -100,13 +108,21 @@ def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
 
 
 def _cyclic(slot: Expr | None, tile: Var, turn: int) -> bool:
-    """Whether a slot is always the same, or (tile + c) modulo a divisor of the turn."""
+    """Whether a slot is always the same, or a tile number modulo a divisor of the turn."""
     if slot is None or constant(slot) is not None:
         return True
     if not isinstance(slot, Op) or slot.kind != "%":
         return False
     divisor = constant(slot.right)
-    return divisor is not None and turn % divisor == 0 and _offset(slot.left, tile) is not None
+    return divisor is not None and turn % divisor == 0 and _ahead(slot.left, tile, turn)
+
+
+def _ahead(expr: Expr, tile: Var, turn: int) -> bool:
+    """Whether a tile number is `tile + c`, or that but at most the last tile, no more than a turn ahead."""
+    if isinstance(expr, Op) and expr.kind == "min":
+        ahead = _offset(expr.left, tile)
+        return expr.right == K_TILES - 1 and ahead is not None and 0 <= ahead <= turn
+    return _offset(expr, tile) is not None
 
 
 def _offset(expr: Expr, var: Var) -> int | None:

@@ -77,11 +77,24 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
+// acc += a outer b: one FMA per output.
+__device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
+                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; ++j) {
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
 // acc += A @ B over the whole of K, straight from global memory.
 template <bool FULL>
-__device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N], const float* A, int lda,
-                                         const float* B, int ldb, int m_left, int n_left, int depth,
-                                         int thread_row, int thread_col) {
+__device__ __forceinline__ void multiply_global(float (&acc)[THREAD_M][THREAD_N], const float* A,
+                                                int lda, const float* B, int ldb, int m_left,
+                                                int n_left, int depth, int thread_row,
+                                                int thread_col) {
   for (int k = 0; k < depth; ++k) {
     float a[THREAD_M];
     float b[THREAD_N];
@@ -95,11 +108,7 @@ __device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N], const
       const int n = thread_col + j * THREADS_N;
       b[j] = FULL || n < n_left ? B[offset(k, ldb) + n] : 0.0f;
     }
-#pragma unroll
-    for (int i = 0; i < THREAD_M; ++i) {
-#pragma unroll
-      for (int j = 0; j < THREAD_N; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
-    }
+    multiply(acc, a, b);
   }
 }
 
@@ -152,7 +161,7 @@ __device__ __forceinline__ void compute_block(int M, int N, int K, float alpha,
 
   float acc[THREAD_M][THREAD_N] = {};
 
-  multiply<FULL>(acc, A, lda, B, ldb, m_left, n_left, depth, thread_row, thread_col);
+  multiply_global<FULL>(acc, A, lda, B, ldb, m_left, n_left, depth, thread_row, thread_col);
   store_c<FULL>(C, ldc, m_left, n_left,
                 depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
@@ -189,18 +198,16 @@ enum Status {
   LAUNCH_FAILED = 7,
 };
 
-// Whether the output, `c_rows` lines of `c_length` floats, shares memory with an input of the same
-// form.
-bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, int rows,
+// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
-  const auto first = [](const float* p) { return reinterpret_cast<uintptr_t>(p); };
-  const auto bytes = [](int count, int extent, int stride) {
-    return (
-            static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
-           sizeof(float);
+  const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
+    return static_cast<uint64_t>((count - 1) * stride + extent) * sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
-      + bytes(c_rows, c_length, ldc);
+  const auto c_begin = reinterpret_cast<uintptr_t>(C);
+  const auto x_begin = reinterpret_cast<uintptr_t>(x);
+  return c_begin < x_begin + bytes(lines, length, ld) &&
+         x_begin < c_begin + bytes(c_lines, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -228,7 +235,9 @@ extern "C" int sgemm_v0_naive(int M, int N, int K, float alpha, const float* A, 
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
   if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
   if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
-  const int64_t blocks = (static_cast<int64_t>(M) + BLOCK_M - 1) / BLOCK_M * ((static_cast<int64_t>(N) + BLOCK_N - 1) / BLOCK_N);
+  const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
+  const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0;
   if (full_tiles) return launch(sgemm_v0_naive_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb,

@@ -67,12 +67,12 @@ static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for
 static_assert(BLOCK_M * BLOCK_K % A_VECTOR == 0, "loads cover the tile of A");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 
-// The shared tiles of a block.
-struct Tiles {
-  alignas(16) float A[BLOCK_M][A_ROW];
-  alignas(16) float B[BLOCK_K][B_ROW];
+// One K tile of both operands in shared memory.
+struct Stage {
+  alignas(16) float A[BLOCK_M][A_ROW];  // [m][k]
+  alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Tiles) == 8192, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 8192, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
@@ -189,28 +189,46 @@ __device__ __forceinline__ void copy_b(float (&to)[BLOCK_K][B_ROW], const float*
   store_b(to, staged, thread);
 }
 
-// acc += A tile @ B tile: fragments from shared memory, then one FMA per output and k.
+// acc += a outer b: one FMA per output.
 __device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
-                                         const float (&a_tile)[BLOCK_M][A_ROW],
-                                         const float (&b_tile)[BLOCK_K][B_ROW], int thread_row,
-                                         int thread_col) {
+                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; ++j) {
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
+// Reads this thread's fragment of A at one k from a shared tile.
+__device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile)[BLOCK_M][A_ROW],
+                                       int k, int thread_row) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; i += A_READ) {
+    move<A_READ>(&to[i], &tile[thread_row + i * THREADS_M][k]);
+  }
+}
+
+// Reads this thread's fragment of B at one k from a shared tile.
+__device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile)[BLOCK_K][B_ROW],
+                                       int k, int thread_col) {
+#pragma unroll
+  for (int j = 0; j < THREAD_N; j += B_READ) {
+    move<B_READ>(&to[j], &tile[k][thread_col + j * THREADS_N]);
+  }
+}
+
+// acc += A tile @ B tile, step by step along K.
+__device__ __forceinline__ void multiply_tile(float (&acc)[THREAD_M][THREAD_N], const Stage& stage,
+                                              int thread_row, int thread_col) {
 #pragma unroll
   for (int k = 0; k < BLOCK_K; ++k) {
     alignas(16) float a[THREAD_M];
     alignas(16) float b[THREAD_N];
-#pragma unroll
-    for (int i = 0; i < THREAD_M; i += A_READ) {
-      move<A_READ>(&a[i], &a_tile[thread_row + i * THREADS_M][k]);
-    }
-#pragma unroll
-    for (int j = 0; j < THREAD_N; j += B_READ) {
-      move<B_READ>(&b[j], &b_tile[k][thread_col + j * THREADS_N]);
-    }
-#pragma unroll
-    for (int i = 0; i < THREAD_M; ++i) {
-#pragma unroll
-      for (int j = 0; j < THREAD_N; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
-    }
+    read_a(a, stage.A, k, thread_row);
+    read_b(b, stage.B, k, thread_col);
+    multiply(acc, a, b);
   }
 }
 
@@ -244,7 +262,7 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
 // One block: the tile of C whose first row and column are block_row and block_col.
 // FULL: M, N and K are whole tiles, no guards.
 template <bool FULL>
-__device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K, float alpha,
+__device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
                                               const float* __restrict__ B, int ldb, float beta,
                                               float* __restrict__ C, int ldc) {
@@ -268,10 +286,10 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   float acc[THREAD_M][THREAD_N] = {};
 
   for (int tile = 0; tile < k_tiles; ++tile) {
-    copy_a<FULL>(tiles.A, a_from, lda, m_left, depth - tile * BLOCK_K, thread);
-    copy_b<FULL>(tiles.B, b_from, ldb, n_left, depth - tile * BLOCK_K, thread);
+    copy_a<FULL>(stage.A, a_from, lda, m_left, depth - tile * BLOCK_K, thread);
+    copy_b<FULL>(stage.B, b_from, ldb, n_left, depth - tile * BLOCK_K, thread);
     __syncthreads();  // the tile is complete before anyone reads it
-    multiply(acc, tiles.A, tiles.B, thread_row, thread_col);
+    multiply_tile(acc, stage, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
   }
   store_c<FULL>(C, ldc, m_left, n_left,
@@ -285,8 +303,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_v1_shared_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                      int ldc) {
-  __shared__ Tiles tiles;
-  compute_block<true>(tiles, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  __shared__ Stage stage;
+  compute_block<true>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
@@ -294,8 +312,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_v1_shared_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                         int ldc) {
-  __shared__ Tiles tiles;
-  compute_block<false>(tiles, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  __shared__ Stage stage;
+  compute_block<false>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 namespace {
@@ -312,18 +330,16 @@ enum Status {
   LAUNCH_FAILED = 7,
 };
 
-// Whether the output, `c_rows` lines of `c_length` floats, shares memory with an input of the same
-// form.
-bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, int rows,
+// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
-  const auto first = [](const float* p) { return reinterpret_cast<uintptr_t>(p); };
-  const auto bytes = [](int count, int extent, int stride) {
-    return (
-            static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
-           sizeof(float);
+  const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
+    return static_cast<uint64_t>((count - 1) * stride + extent) * sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
-      + bytes(c_rows, c_length, ldc);
+  const auto c_begin = reinterpret_cast<uintptr_t>(C);
+  const auto x_begin = reinterpret_cast<uintptr_t>(x);
+  return c_begin < x_begin + bytes(lines, length, ld) &&
+         x_begin < c_begin + bytes(c_lines, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -351,7 +367,9 @@ extern "C" int sgemm_v1_shared(int M, int N, int K, float alpha, const float* A,
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
   if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
   if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
-  const int64_t blocks = (static_cast<int64_t>(M) + BLOCK_M - 1) / BLOCK_M * ((static_cast<int64_t>(N) + BLOCK_N - 1) / BLOCK_N);
+  const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
+  const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   if (full_tiles) return launch(sgemm_v1_shared_fast, blocks, stream, M, N, K, alpha, A, lda, B,

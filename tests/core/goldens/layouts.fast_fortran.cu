@@ -83,12 +83,12 @@ static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 
-// The shared tiles of a block.
-struct Tiles {
-  alignas(16) float A[BUFFERS][BLOCK_K][A_ROW];
-  alignas(16) float B[BUFFERS][BLOCK_K][B_ROW];
+// One K tile of both operands in shared memory.
+struct Stage {
+  alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
+  alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Tiles) == 16640, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 8320, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
@@ -187,28 +187,46 @@ __device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
   }
 }
 
-// acc += A tile @ B tile: fragments from shared memory, then one FMA per output and k.
+// acc += a outer b: one FMA per output.
 __device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
-                                         const float (&a_tile)[BLOCK_K][A_ROW],
-                                         const float (&b_tile)[BLOCK_K][B_ROW], int thread_row,
-                                         int thread_col) {
+                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; ++j) {
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
+// Reads this thread's fragment of A at one k from a shared tile.
+__device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile)[BLOCK_K][A_ROW],
+                                       int k, int thread_row) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; i += A_READ) {
+    move<A_READ>(&to[i], &tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
+  }
+}
+
+// Reads this thread's fragment of B at one k from a shared tile.
+__device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile)[BLOCK_K][B_ROW],
+                                       int k, int thread_col) {
+#pragma unroll
+  for (int j = 0; j < THREAD_N; j += B_READ) {
+    move<B_READ>(&to[j], &tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
+  }
+}
+
+// acc += A tile @ B tile, step by step along K.
+__device__ __forceinline__ void multiply_tile(float (&acc)[THREAD_M][THREAD_N], const Stage& stage,
+                                              int thread_row, int thread_col) {
 #pragma unroll
   for (int k = 0; k < BLOCK_K; ++k) {
     alignas(16) float a[THREAD_M];
     alignas(16) float b[THREAD_N];
-#pragma unroll
-    for (int i = 0; i < THREAD_M; i += A_READ) {
-      move<A_READ>(&a[i], &a_tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
-    }
-#pragma unroll
-    for (int j = 0; j < THREAD_N; j += B_READ) {
-      move<B_READ>(&b[j], &b_tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
-    }
-#pragma unroll
-    for (int i = 0; i < THREAD_M; ++i) {
-#pragma unroll
-      for (int j = 0; j < THREAD_N; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
-    }
+    read_a(a, stage.A, k, thread_row);
+    read_b(b, stage.B, k, thread_col);
+    multiply(acc, a, b);
   }
 }
 
@@ -236,7 +254,7 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
 // One block: the tile of C whose first row and column are block_row and block_col.
 // FULL: M, N and K are whole tiles, no guards; ALIGNED: vectors are allowed in global memory.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K, float alpha,
+__device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
                                               const float* __restrict__ B, int ldb,
                                               float* __restrict__ C, int ldc) {
@@ -266,8 +284,8 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a(tiles.A[0], next_a, thread);
-    store_b(tiles.B[0], next_b, thread);
+    store_a(stages[0].A, next_a, thread);
+    store_b(stages[0].B, next_b, thread);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
@@ -275,10 +293,10 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
       load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth - (tile + 1) * BLOCK_K, thread);
       load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth - (tile + 1) * BLOCK_K, thread);
     }
-    multiply(acc, tiles.A[tile % BUFFERS], tiles.B[tile % BUFFERS], thread_row, thread_col);
+    multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a(tiles.A[(tile + 1) % BUFFERS], next_a, thread);
-      store_b(tiles.B[(tile + 1) % BUFFERS], next_b, thread);
+      store_a(stages[(tile + 1) % BUFFERS].A, next_a, thread);
+      store_b(stages[(tile + 1) % BUFFERS].B, next_b, thread);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
@@ -292,24 +310,24 @@ __device__ __forceinline__ void compute_block(Tiles& tiles, int M, int N, int K,
 extern "C" __global__ void __launch_bounds__(THREADS)
 fortran_fast_fortran_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                           const float* __restrict__ B, int ldb, float* __restrict__ C, int ldc) {
-  __shared__ Tiles tiles;
-  compute_block<true, true>(tiles, M, N, K, alpha, A, lda, B, ldb, C, ldc);
+  __shared__ Stage stages[BUFFERS];
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Right when A, B, C aligned for 4-float vectors.
 extern "C" __global__ void __launch_bounds__(THREADS)
 fortran_fast_fortran_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                           const float* __restrict__ B, int ldb, float* __restrict__ C, int ldc) {
-  __shared__ Tiles tiles;
-  compute_block<false, true>(tiles, M, N, K, alpha, A, lda, B, ldb, C, ldc);
+  __shared__ Stage stages[BUFFERS];
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
 extern "C" __global__ void __launch_bounds__(THREADS)
 fortran_fast_fortran_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                              const float* __restrict__ B, int ldb, float* __restrict__ C, int ldc) {
-  __shared__ Tiles tiles;
-  compute_block<false, false>(tiles, M, N, K, alpha, A, lda, B, ldb, C, ldc);
+  __shared__ Stage stages[BUFFERS];
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 namespace {
@@ -325,23 +343,22 @@ enum Status {
   TOO_LARGE = 6,
   LAUNCH_FAILED = 7,
 };
+
 // Whether every row (or column) starts at an address that allows vectors of `width` floats.
 bool aligned(const float* matrix, int ld, int width) {
   return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
 }
 
-// Whether the output, `c_rows` lines of `c_length` floats, shares memory with an input of the same
-// form.
-bool overlap(const float* c, int c_rows, int c_length, int ldc, const float* x, int rows,
+// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
-  const auto first = [](const float* p) { return reinterpret_cast<uintptr_t>(p); };
-  const auto bytes = [](int count, int extent, int stride) {
-    return (
-            static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(extent)) *
-           sizeof(float);
+  const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
+    return static_cast<uint64_t>((count - 1) * stride + extent) * sizeof(float);
   };
-  return first(c) < first(x) + bytes(rows, length, ld) && first(x) < first(c)
-      + bytes(c_rows, c_length, ldc);
+  const auto c_begin = reinterpret_cast<uintptr_t>(C);
+  const auto x_begin = reinterpret_cast<uintptr_t>(x);
+  return c_begin < x_begin + bytes(lines, length, ld) &&
+         x_begin < c_begin + bytes(c_lines, c_length, ldc);
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -369,7 +386,9 @@ extern "C" int fortran_fast_fortran(int M, int N, int K, float alpha, const floa
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
   if (reads_inputs && overlap(C, N, M, ldc, A, K, M, lda)) return OVERLAP;
   if (reads_inputs && overlap(C, N, M, ldc, B, N, K, ldb)) return OVERLAP;
-  const int64_t blocks = (static_cast<int64_t>(M) + BLOCK_M - 1) / BLOCK_M * ((static_cast<int64_t>(N) + BLOCK_N - 1) / BLOCK_N);
+  const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
+  const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);

@@ -1,0 +1,94 @@
+"""Register fragments: the operands of step k + 1 are read from shared memory while step k is multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gemmdsl.index import Expr, Int, Named, Var, minimum
+from gemmdsl.ir import (
+    K_TILES,
+    TILE,
+    Barrier,
+    For,
+    If,
+    Kernel,
+    Less,
+    MultiplyFragments,
+    MultiplyTile,
+    ReadFragment,
+    Stmt,
+    WaitGroups,
+)
+from gemmdsl.passes.ping_pong import FIRST
+
+AHEAD = "the next tile has landed for all, and nobody reads this one any more"
+
+
+def fragments(kernel: Kernel) -> Kernel:
+    """Two sets of fragment registers: reads of one step overlap the FMAs of the step before.
+
+    Before: `multiply` reads the fragments of a k and uses them at once.  After: the steps of a tile are
+    spelled out, each reading the fragments of the next; the last one reads the first fragments of the next
+    tile, for which it waits (the last tile reads its own again: no branch, no slot that nothing was copied
+    to).  Needs: an even BLOCK_K, and buffers, so that the next tile is there.
+    """
+    schedule = kernel.spec.schedule
+    if schedule.fragments == 1:
+        return kernel
+    assert kernel.block_k is not None, "the checker asks for a K tile"
+    sets = Named("FRAGMENTS", Int(schedule.fragments), "sets of fragment registers")
+    return replace(kernel, fragments=sets, body=tuple(_program(kernel, kernel.block_k, sets)))
+
+
+def _program(kernel: Kernel, block_k: Named, sets: Named) -> Iterator[Stmt]:
+    """The program with the K loop's multiplication in steps, and the first fragments read before it."""
+    for statement in kernel.body:
+        if not (isinstance(statement, For) and statement.stop == K_TILES):
+            yield statement
+            continue
+        body = statement.body
+        yield from _first(kernel, body)
+        yield replace(statement, body=tuple(_steps(kernel, block_k, sets, body)))
+
+
+def _read(kernel: Kernel, slot: Expr | None, k: Expr, registers: Expr) -> tuple[Stmt, ...]:
+    return tuple(ReadFragment(operand, slot, k, registers) for operand in kernel.read_order)
+
+
+def _first(kernel: Kernel, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Reads step 0 of the first tile, once it is there."""
+    for statement in body:
+        if isinstance(statement, WaitGroups):
+            yield statement
+            yield Barrier(FIRST)
+    yield If(Less(Int(0), K_TILES), _read(kernel, Int(0), Int(0), Int(0)))
+
+
+def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """The K loop's body: copies first, steps 0 to BLOCK_K - 2, what makes the next tile visible, the last."""
+    multiply = next(statement for statement in body if isinstance(statement, MultiplyTile))
+    at = body.index(multiply)
+    waits = tuple(statement for statement in body if isinstance(statement, (WaitGroups, Barrier)))
+    moves = tuple(statement for statement in body[:at] if statement not in waits)
+    after = tuple(statement for statement in body[at + 1 :] if statement not in waits)
+    assert kernel.staging is not None
+    slots = kernel.staging[0].tile.stages
+    assert slots is not None, "the checker asks for buffers"
+    k = Var("k", block_k.value - 1)
+    yield from (statement for statement in moves if isinstance(statement, If))
+    yield For(
+        k,
+        Int(0),
+        block_k - 1,
+        (*_read(kernel, multiply.slot, k + 1, (k + 1) % sets), MultiplyFragments(k % sets)),
+        unroll=True,
+    )
+    yield from after
+    # A group is committed as late as the next wait allows: its copies spread over the steps above.
+    yield from (statement for statement in moves if not isinstance(statement, If))
+    yield from (statement for statement in waits if isinstance(statement, WaitGroups))
+    yield Barrier(AHEAD)
+    following = minimum(TILE + 1, K_TILES - 1) % slots
+    yield from _read(kernel, following, Int(0), Int(0))
+    yield MultiplyFragments((block_k - 1) % sets)
