@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gemmdsl.cli.options import sanitizers
+
 if TYPE_CHECKING:
     from gemmdsl.testing.case import Case, Landing, OperandsKind, ThreadOrder
-    from gemmdsl.testing.outcome import Outcome
+    from gemmdsl.testing.outcome import Outcome, Sanitizer
 
 _WRONG_RESULT = 1
 _NOT_AVAILABLE = 2
@@ -80,6 +82,14 @@ def _offsets(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
     show_default=True,
     help="When an asynchronous copy lands: when it is waited for, or at once.",
 )
+@click.option(
+    "--sanitize",
+    callback=sanitizers,
+    default="none",
+    show_default=True,
+    metavar="LIST",
+    help="Watch every access for these, of race, memory, init and align; or 'none'.",
+)
 @click.option("--source", metavar="CU", help="Run this hand-edited text of the kernel.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the operands and of the order.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
@@ -100,6 +110,7 @@ def command(
     operands: OperandsKind,
     order: ThreadOrder,
     landing: Landing,
+    sanitize: tuple[Sanitizer, ...],
     source: str | None,
     seed: int,
     device: str,
@@ -144,7 +155,7 @@ def command(
         click.echo(f"{kernel.spec.schedule.name} for {kernel.spec.target.name}, {_title(case)}")
         for sentence in kernel.spec.fallbacks:
             click.echo(f"  note    {sentence}")
-        outcome = run_case(kernel.cuda, case)
+        outcome = run_case(kernel.cuda, case, sanitize=sanitize)
         _print(case, outcome)
         failures += not outcome.ok
     if failures:
@@ -152,12 +163,15 @@ def command(
 
 
 def _print(case: Case, outcome: Outcome) -> None:
-    click.echo(f"  path    {outcome.path or 'none: nothing to compute'}")
-    if not any(finding.kind in ("result", "launch") for finding in outcome.findings):
+    if outcome.summary:
+        click.echo(f"  path    {outcome.path or 'none: nothing to compute'}")
+    if outcome.summary and not any(finding.kind == "result" for finding in outcome.findings):
         equal = f"all {case.m * case.n} elements equal numpy's"
         click.echo(f"  result  right: {equal if outcome.exact else outcome.summary}")
     for finding in outcome.findings:
         click.echo(f"  {finding.kind:<7} WRONG: {finding.message}")
+        for note in finding.notes:
+            click.echo(f"  {'':<7} {note}")
     if outcome.drift:
         click.echo("  note    errors are larger than rounding errors that average out would be")
     work = case.m * case.n * case.k

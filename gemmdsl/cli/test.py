@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gemmdsl.cli.options import sanitizers
+
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
+    from gemmdsl.testing.engine import Settings
+    from gemmdsl.testing.outcome import Sanitizer
     from gemmdsl.testing.report import Entry
 
 _WRONG_RESULT = 1
@@ -29,6 +33,14 @@ _FOLDER = ".gemmdsl/failures"
     help="Cases drawn at random for each schedule, beside some eighty fixed ones.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn cases.")
+@click.option(
+    "--sanitize",
+    callback=sanitizers,
+    default="race,memory,init,align",
+    show_default=True,
+    metavar="LIST",
+    help="Watch every access for these, of race, memory, init and align; or 'none'.",
+)
 @click.option("--source", metavar="CU", help="Test this hand-edited text of the kernel.")
 @click.option(
     "--failures",
@@ -52,6 +64,7 @@ def command(
     target: str | None,
     examples: int,
     seed: int,
+    sanitize: tuple[Sanitizer, ...],
     source: str | None,
     failures: str,
     output_format: str,
@@ -60,9 +73,10 @@ def command(
     """Test schedules on hundreds of sizes, and shrink what fails.
 
     Each schedule is compiled and run on the CPU emulator: at every edge of its tiles and on cases drawn at
-    random, with odd leading dimensions and addresses, NaN wherever a kernel must not look, and guard words
-    around the operands; then called with wrong arguments, which it has to refuse.  A failure is shrunk, kept
-    as a file, and shown with the command that repeats it.  Exits with 1 when a schedule is wrong.
+    random, with odd leading dimensions and addresses, NaN wherever a kernel must not look, guard words around
+    the operands, and every access watched; then called with wrong arguments, which it has to refuse.  A
+    failure is shrunk, kept as a file, and shown with the command that repeats it.  Exits with 1 when a
+    schedule is wrong.
     """
     if device == "gpu":
         click.echo("error: --device gpu is not available in this version; test with --device cpu", err=True)
@@ -70,6 +84,8 @@ def command(
     from gemmdsl.api import load
     from gemmdsl.cli.edited import with_edits
     from gemmdsl.testing import report
+    from gemmdsl.testing.engine import Settings
+    from gemmdsl.testing.failures import saved_cases
 
     program = load(file)
     names = program.schedules if schedule is None else (schedule,)
@@ -78,7 +94,9 @@ def command(
     entries: list[Entry] = []
     for name in names:
         kernel = with_edits(program.compile(name, target), source)
-        entry = _test(kernel, examples, seed, Path(failures), file, target or "", source or "")
+        kept = tuple(saved_cases(Path(failures), kernel.spec))
+        chosen = Settings(examples=examples, seed=seed, sanitize=sanitize, replay=kept)
+        entry = _test(kernel, chosen, Path(failures), file, target or "", source or "")
         entries.append(entry)
         if output_format == "text":
             click.echo(report.text(entry))
@@ -94,17 +112,16 @@ def command(
 
 
 def _test(
-    kernel: CompiledKernel, examples: int, seed: int, folder: Path, file: str, target: str, source: str
+    kernel: CompiledKernel, chosen: Settings, folder: Path, file: str, target: str, source: str
 ) -> Entry:
     """Test one kernel, a bar showing how far it is; keep what fails."""
     from gemmdsl.diagnostics import GemmError, render_all
     from gemmdsl.testing import case as cases
-    from gemmdsl.testing.engine import Settings, check_kernel, steps
-    from gemmdsl.testing.failures import save, saved_cases
+    from gemmdsl.testing.engine import check_kernel, steps
+    from gemmdsl.testing.failures import save
     from gemmdsl.testing.report import Entry
 
     spec = kernel.spec
-    chosen = Settings(examples=examples, seed=seed, replay=tuple(saved_cases(folder, spec)))
     with click.progressbar(
         length=steps(kernel, chosen),
         label=spec.schedule.name,
@@ -115,7 +132,15 @@ def _test(
     failure = report.failure
     if failure is None or failure.case is None:
         return Entry(report)
-    again = cases.command(spec.problem, failure.case, file, spec.schedule.name, target, source)
+    again = cases.command(
+        spec.problem,
+        failure.case,
+        file,
+        spec.schedule.name,
+        target=target,
+        source=source,
+        sanitize=failure.sanitize,
+    )
     try:
         edited = kernel.source if source else ""
         return Entry(report, again, str(save(folder, spec, failure.case, failure.findings, edited).path))

@@ -110,12 +110,19 @@ def make_case(problem: Problem, m: int, n: int, k: int, **others: Any) -> Case:
 
 
 def command(
-    problem: Problem, case: Case, file: str, schedule: str, target: str = "", source: str = ""
+    problem: Problem,
+    case: Case,
+    file: str,
+    schedule: str,
+    *,
+    target: str = "",
+    source: str = "",
+    sanitize: str = "",
 ) -> str:
-    """The line for a shell that repeats a case of a schedule in a file."""
+    """The line for a shell that repeats a case of a schedule in a file; what is "" is left out."""
     words = ["gemmdsl", "run", file, "--schedule", schedule]
-    words += ["--target", target] if target else []
-    words += ["--source", source] if source else []
+    for flag, value in (("--target", target), ("--source", source), ("--sanitize", sanitize)):
+        words += [flag, value] if value else []
     return shlex.join([*words, *case.flags(problem)])
 
 

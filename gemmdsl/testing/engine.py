@@ -16,7 +16,7 @@ from gemmdsl.api import CompiledKernel
 from gemmdsl.testing import refusals
 from gemmdsl.testing.case import Case, command
 from gemmdsl.testing.edges import MAX_WORK, systematic
-from gemmdsl.testing.outcome import Finding, Outcome
+from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer
 from gemmdsl.testing.shapes import cases
 from gemmdsl.testing.shrink import shrink
 from gemmdsl.testing.trial import run_case
@@ -28,13 +28,15 @@ Progress = Callable[[int], None]
 class Settings:
     """How thoroughly a kernel is tested.
 
-    `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `replay` are cases to
-    begin with.
+    `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `sanitize` says what is
+    watched in every run; `replay` are cases to begin with.  Without `cached`, the compiled kernel is not kept
+    for other processes.
     """
 
     examples: int = 100
     seed: int = 0
     work: int = MAX_WORK
+    sanitize: tuple[Sanitizer, ...] = SANITIZERS
     replay: tuple[Case, ...] = ()
     cached: bool = True
 
@@ -45,6 +47,11 @@ class Failure:
 
     findings: tuple[Finding, ...]
     case: Case | None = None
+
+    @property
+    def sanitize(self) -> str:
+        """What has to be watched for the failure to show, as an option's value; "" for nothing."""
+        return ",".join(finding.kind for finding in self.findings if finding.kind in SANITIZERS)
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.findings))
@@ -109,7 +116,14 @@ def assert_kernel_matches_numpy(kernel: CompiledKernel, examples: int = 100, see
     lines = [f"{spec.schedule.name} for {spec.target.name}: {failure}"]
     if failure.case is not None:
         lines.append(f"  {failure.case}")
-        again = command(spec.problem, failure.case, spec.file, spec.schedule.name, spec.target.name)
+        again = command(
+            spec.problem,
+            failure.case,
+            spec.file,
+            spec.schedule.name,
+            target=spec.target.name,
+            sanitize=failure.sanitize,
+        )
         lines.append(f"repeat with: {again}")
     raise AssertionError("\n".join(lines))
 
@@ -127,7 +141,10 @@ class _Run:
         if chosen.examples:
             self._drawn()
         for call in refusals.calls(self.kernel.cuda):
-            if findings := refusals.check(self.kernel.cuda, call):
+            findings = refusals.check(
+                self.kernel.cuda, call, cached=chosen.cached, checked=bool(chosen.sanitize)
+            )
+            if findings:
                 raise _Failed(Failure(findings))
             self.calls += 1
             self.progress(1)
@@ -158,15 +175,23 @@ class _Run:
     def _one(self, case: Case) -> None:
         outcome = self._try(case)
         if not outcome.ok:
-            small = shrink(case, self.kernel.spec.problem, self.kernel.launch_plan, self._fails)
-            raise _Failed(Failure(self._try(small).findings or outcome.findings, small))
+            raise _Failed(self._smallest(case, outcome))
         self.paths[outcome.path] += 1
         self.drifting += outcome.drift
         self.progress(1)
 
-    def _fails(self, case: Case) -> bool:
-        return not self._try(case).ok
+    def _smallest(self, case: Case, outcome: Outcome) -> Failure:
+        """A small case that fails in the same way."""
+        kind = outcome.findings[0].kind
+        found = {case: outcome}
+
+        def fails(smaller: Case) -> bool:
+            found[smaller] = self._try(smaller)
+            return any(finding.kind == kind for finding in found[smaller].findings)
+
+        small = shrink(case, self.kernel.spec.problem, self.kernel.launch_plan, fails)
+        return Failure(found[small].findings, small)
 
     def _try(self, case: Case) -> Outcome:
         chosen = self.chosen
-        return run_case(self.kernel.cuda, case, cached=chosen.cached)
+        return run_case(self.kernel.cuda, case, sanitize=chosen.sanitize, cached=chosen.cached)

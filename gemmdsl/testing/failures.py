@@ -18,7 +18,7 @@ from gemmdsl.files import OutputError, write_text
 from gemmdsl.spec import Spec
 from gemmdsl.testing import case as cases
 from gemmdsl.testing.case import Case
-from gemmdsl.testing.outcome import Finding
+from gemmdsl.testing.outcome import SANITIZERS, Finding
 from gemmdsl.testing.text import spec_text
 
 _FORMAT = 1
@@ -43,7 +43,10 @@ def save(folder: Path, spec: Spec, case: Case, findings: tuple[Finding, ...], ed
         raise OutputError("G701", f"cannot make {folder}: {problem.strerror or problem}") from problem
     path = folder / f"{spec.symbol}-{digest}.gemm"
     source = str(path.with_suffix(".cu")) if edited else ""
-    command = cases.command(spec.problem, case, str(path), spec.schedule.name, source=source)
+    watched = ",".join(finding.kind for finding in findings if finding.kind in SANITIZERS)
+    command = cases.command(
+        spec.problem, case, str(path), spec.schedule.name, source=source, sanitize=watched
+    )
     told = [f"# {line}" for finding in findings for line in str(finding).splitlines()]
     if edited:
         write_text(path.with_suffix(".cu"), edited)

@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+Sanitizer = Literal["race", "memory", "init", "align"]
+SANITIZERS: tuple[Sanitizer, ...] = get_args(Sanitizer)
+
+# What the checker's messages say, and what a person asked to be watched.
+_MARKS: tuple[tuple[str, Sanitizer], ...] = (
+    ("race on", "race"),
+    ("no wait between", "race"),
+    ("which no thread has written", "init"),
+    ("though its factor is 0", "init"),
+    ("misaligned", "align"),
+    ("outside", "memory"),
+    ("of padding", "memory"),
+    ("write to", "memory"),
+    ("written a second time", "memory"),
+    ("was not written", "memory"),
+    ("no shared memory", "memory"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: `kind` is a stable word, `message` one for people."""
+    """One thing that is wrong: `kind` is a stable word, `message` and `notes` are for people.
+
+    Kinds are "result", "memory", "race", "init", "align", "status" (of a wrong call), "launch" (the launch
+    did not come to its end for another reason) and "compile".
+    """
 
     kind: str
     message: str
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -34,3 +58,8 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return not self.findings
+
+
+def kind_of(message: str) -> str:
+    """The sanitizer that a message of a failed launch is about, or "launch" for anything else."""
+    return next((kind for mark, kind in _MARKS if mark in message), "launch")

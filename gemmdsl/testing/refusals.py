@@ -73,8 +73,13 @@ def calls(source: CudaSource) -> Iterator[Call]:
         yield Call("alpha = 0, no inputs", right.changed(alpha=0.0), Status.SUCCESS, nowhere)
 
 
-def check(source: CudaSource, call: Call) -> tuple[Finding, ...]:
-    """What is wrong with how the launcher answered: another status, or a write although it refused."""
+def check(
+    source: CudaSource, call: Call, *, cached: bool = True, checked: bool = False
+) -> tuple[Finding, ...]:
+    """What is wrong with how the launcher answered: another status, or a write although it refused.
+
+    `cached` and `checked` choose the build of the kernel: those of the runs before.
+    """
     case = call.case
     stored: dict[OperandName, StoredMatrix] = {}
     for name in NAMES:
@@ -88,7 +93,7 @@ def check(source: CudaSource, call: Call) -> tuple[Finding, ...]:
     before = {name: matrix.buffer.copy() for name, matrix in stored.items()}
     status, told = Status.SUCCESS, ""
     try:
-        launch(source, arguments, case.alpha, case.beta)
+        launch(source, arguments, case.alpha, case.beta, cached=cached, checked=checked)
     except LaunchError as refused:
         status, told = refused.status or Status.LAUNCH_FAILED, f": {refused.diagnostics[0].message}"
     if status is not call.status:

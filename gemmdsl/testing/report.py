@@ -48,7 +48,9 @@ def text(entry: Entry) -> str:
             lines.append(f"  note    errors beyond rounding that averages out in {report.drifting} runs")
         return "\n".join(lines)
     lines = [f"{entry.title}: WRONG, after {report.cases} runs that were right"]
-    lines += [f"  {finding.kind:<7} {finding.message}" for finding in report.failure.findings]
+    for finding in report.failure.findings:
+        lines.append(f"  {finding.kind:<7} {finding.message}")
+        lines += [f"  {'':<7} {note}" for note in finding.notes]
     lines += [f"  repeat  {entry.command}"] if entry.command else []
     lines += [f"  saved   {entry.saved}"] if entry.saved else []
     return "\n".join(lines)

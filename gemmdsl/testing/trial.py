@@ -7,6 +7,8 @@ beta is not 0, a missing one where C was poison.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gemmdsl.cuda_source import CudaSource, Status
@@ -17,13 +19,19 @@ from gemmdsl.reference import Floats, InexactError, StoredMatrix, Verdict, compa
 from gemmdsl.spec import OperandName
 from gemmdsl.testing.case import NAMES, Case
 from gemmdsl.testing.operands import Operands, draw, place
-from gemmdsl.testing.outcome import Finding, Outcome
+from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer, kind_of
+
+# Multiply-adds of a case whose blocks run one after the other.
+_SMALL = 200_000
 
 
-def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool = True) -> Outcome:
+def run_case(
+    source: CudaSource, case: Case, *, sanitize: Collection[Sanitizer] = (), cached: bool = True
+) -> Outcome:
     """Run the case; what the kernel did wrong is in the outcome.
 
-    `workers` blocks run at once, 0 for as many as there are processors.  Raises LaunchError when the case is
+    With `sanitize` every access is watched, and the first one that is wrong in one of these ways ends the
+    run.  `cached` keeps the compiled kernel for other processes.  Raises LaunchError when the case is
     not one for this kernel (a precondition does not hold, no such entry point) or memory cannot hold it, and
     ToolError when the text cannot be compiled.
     """
@@ -34,22 +42,29 @@ def run_case(source: CudaSource, case: Case, *, workers: int = 0, cached: bool =
         shape = f"{case.m} x {case.n} x {case.k}"
         raise unusable("", f"no memory for operands of {shape}: {too_large}") from too_large
     before = {name: stored[name].buffer.copy() for name in NAMES if name != "C"}
+    # Threads of the operating system do not pay for a few blocks.
+    workers = 1 if case.m * case.n * case.k < _SMALL else 0
     options = RunOptions(case.order, case.seed, case.landing, workers)
-    arguments = arguments_of(stored, case.m, case.n, case.k)
     try:
         launched = launch(
             source,
-            arguments,
+            arguments_of(stored, case.m, case.n, case.k),
             case.alpha,
             case.beta,
             entry=case.entry or None,
             options=options,
             cached=cached,
+            checked=bool(sanitize),
         )
     except LaunchError as refused:
-        if refused.status is Status.LAUNCH_FAILED:
-            return Outcome("", 0.0, (Finding("launch", str(refused.diagnostics[0].message)),))
-        raise
+        if refused.status is not Status.LAUNCH_FAILED:
+            raise
+        told = refused.diagnostics[0]
+        kind = kind_of(told.message)
+        if sanitize and kind in SANITIZERS and kind not in sanitize:
+            return run_case(source, case, cached=cached)
+        message = told.message.removeprefix(f"{source.plan.launcher}: ")
+        return Outcome("", 0.0, (Finding(kind, message, tuple(map(str, told.notes))),))
     result = stored["C"].matrix
     verdict, exact = _judge(source, case, operands, result)
     findings = [] if verdict.ok else [Finding("result", _explain(case, verdict, result))]
