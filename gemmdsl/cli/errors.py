@@ -14,8 +14,9 @@ from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
 WRONG_INPUT = 1
 MISUSE = 2
 INTERRUPTED = 130
-# Findings that no change of the input mends: output files, tools that are missing or fail, refuted proofs.
-_NOT_THE_INPUT = ("G70", "G90", "G91", "P")
+# Findings that no change of the input mends: output files, tools and GPUs that are missing or fail, refuted
+# proofs.
+_NOT_THE_INPUT = ("G70", "G90", "G91", "G94", "P")
 _DEBUG = "GEMMDSL_DEBUG"
 
 

@@ -17,7 +17,7 @@ MODULE = re.compile(r"`((?:gemmdsl|tests|templates|grammar|examples)/[\w./]+)`")
 CODE = re.compile(r'"([GP]\d{3})"')
 
 # Modules that may share codes, by the beginning of their path.
-AREAS = ("cli/", "emulator/", "files", "launch_errors", "toolchain/", "verifier/")
+AREAS = ("bench/", "cli/", "emulator/", "files", "launch_errors", "runtime/", "toolchain/", "verifier/")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

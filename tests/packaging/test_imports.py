@@ -15,7 +15,7 @@ SOLE_IMPORTERS = {
     "hypothesis": "testing/",
     "jinja2": "emit/",
     "lark": "parser.py",
-    "pycuda": "runtime.py",
+    "pycuda": "runtime/",
 }
 
 # What a stage must not know of, by the place it is in.
@@ -27,6 +27,7 @@ FORBIDDEN = {
     "passes/": ("syntax", "parser", "checker", "emit", "emulator", "toolchain"),
     "emit/": ("syntax", "parser", "checker", "emulator", "toolchain"),
     "emulator/": ("syntax", "parser", "checker", "ir", "lowering", "passes", "emit", "verifier"),
+    "runtime/": ("syntax", "parser", "checker", "ir", "lowering", "passes", "emit", "verifier", "emulator"),
     "toolchain/": ("syntax", "parser", "checker", "ir", "lowering", "passes", "emit", "emulator"),
 }
 

@@ -1,0 +1,182 @@
+"""A compiled kernel on a GPU: its modules, and launches as the launch plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Status
+from gemmdsl.launch_errors import extent, from_status, unusable
+from gemmdsl.runtime import errors
+from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.spec import OperandName
+from gemmdsl.toolchain.cubins import cached_cubin
+from gemmdsl.toolchain.nvcc import Cubin
+
+_INT_MAX = 2**31 - 1
+_MOST_KERNELS = 256
+# What the driver packs: C's int, float and pointer.
+_FORMATS = {"int": "i", "float": "f"}
+
+
+def load(gpu: Gpu, source: CudaSource) -> Kernel:
+    """The kernel on this GPU, compiled for it or found in the cache; kept loaded for the next call.
+
+    GpuError when the device lacks what the schedule needs or its driver does not take the code, ToolError
+    when nvcc is needed and missing, or refuses.
+    """
+    key = (source.text, repr(source.plan))
+    kernel: Kernel | None = gpu.kernels.pop(key, None)
+    if kernel is None:
+        check_device(gpu, source)
+        kernel = Kernel(gpu, source, cached_cubin(source.text, gpu.limits.target))
+    # The last one in the order is the one used last.
+    gpu.kernels[key] = kernel
+    while len(gpu.kernels) > _MOST_KERNELS:
+        with gpu.current():
+            del gpu.kernels[next(iter(gpu.kernels))]
+    return kernel
+
+
+def check_device(gpu: Gpu, source: CudaSource) -> None:
+    """GpuError when the device cannot run what was compiled for the source's target."""
+    plan, limits = source.plan, gpu.limits
+    if int(source.target.removeprefix("sm_")) > limits.number:
+        lacking = f"it is compiled for {source.target}, which is newer than {limits.target}"
+        raise errors.unsupported(plan.launcher, str(gpu), lacking)
+    shared = plan.static_shared_bytes + plan.dynamic_shared_bytes
+    if shared > limits.shared_per_block:
+        lacking = f"a block takes {shared} bytes of shared memory, and has {limits.shared_per_block}"
+        raise errors.unsupported(plan.launcher, str(gpu), lacking)
+
+
+def choose(
+    source: CudaSource, arguments: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
+) -> EntryPoint | None:
+    """The entry point that the C launcher would launch, None when nothing has to be computed.
+
+    `arguments` holds M, N, K, lda, ldb, ldc and the addresses A, B, C.  LaunchError for what the launcher
+    refuses, in its order.
+    """
+    problem, plan = source.problem, source.plan
+    if not problem.alpha and alpha != 1:
+        raise unusable("alpha", f"alpha = {alpha:g}, and problem {problem.name} has no alpha")
+    if not problem.beta and beta != 0:
+        raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
+    for name, value in arguments.items():
+        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
+            raise unusable(name, f"{name} = {value} is no 32-bit integer")
+    if (status := _refusal(source, arguments, alpha)) is not Status.SUCCESS:
+        raise from_status(status, source, arguments)
+    if arguments["M"] == 0 or arguments["N"] == 0:
+        return None
+    entry = plan.select(arguments)
+    if entry is None:
+        raise from_status(Status.PRECONDITION, source, arguments)
+    if plan.grid(arguments["M"], arguments["N"])[0] > _INT_MAX:
+        raise from_status(Status.TOO_LARGE, source, arguments)
+    return entry
+
+
+def _refusal(source: CudaSource, arguments: Mapping[str, int], alpha: float) -> Status:
+    """What the launcher says of sizes, leading dimensions and addresses."""
+    problem = source.problem
+    if min(arguments["M"], arguments["N"], arguments["K"]) < 0:
+        return Status.NEGATIVE_SIZE
+    for operand in (problem.a, problem.b, problem.c):
+        if arguments[operand.ld] < max(1, arguments[operand.contiguous]):
+            return Status.LEADING_DIMENSION
+    if arguments["M"] == 0 or arguments["N"] == 0:
+        return Status.SUCCESS
+    reads = arguments["K"] > 0 and alpha != 0
+    if not arguments["C"] or (reads and not (arguments["A"] and arguments["B"])):
+        return Status.NULL_POINTER
+    names: tuple[OperandName, ...] = ("A", "B")
+    if reads and any(_overlaps(source, name, arguments) for name in names):
+        return Status.OVERLAP
+    return Status.SUCCESS
+
+
+def _overlaps(source: CudaSource, name: OperandName, arguments: Mapping[str, int]) -> bool:
+    c_bytes = 4 * extent(source.problem.c, arguments)
+    x_bytes = 4 * extent(source.problem.operand(name), arguments)
+    c, x = arguments["C"], arguments[name]
+    return c < x + x_bytes and x < c + c_bytes
+
+
+class Kernel:
+    """A kernel that is loaded on a GPU."""
+
+    def __init__(self, gpu: Gpu, source: CudaSource, cubin: Cubin) -> None:
+        """GpuError when the driver does not take the code."""
+        self.gpu, self.source, self.cubin = gpu, source, cubin
+        plan = source.plan
+        pattern = "".join(_FORMATS.get(parameter.ctype, "P") for parameter in plan.parameters)
+        try:
+            self._module = gpu.load(cubin.data)
+            self._functions = {entry.path: self._function(plan, entry, pattern) for entry in plan.entries}
+        except gpu.cuda.Error as problem:
+            release = gpu.limits.release
+            raise errors.too_old_driver(plan.launcher, cubin.compiler, release, str(problem)) from problem
+
+    def launch(
+        self,
+        arguments: Mapping[str, int],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        *,
+        entry: str | None = None,
+        stream: Handle = None,
+    ) -> EntryPoint | None:
+        """Start the kernel on a pycuda stream (None: the default one) and return what was started.
+
+        `arguments` as those of `choose`; `entry` is the path of the entry point to take in place of the
+        launcher's choice.  LaunchError for what does not fit, GpuError when CUDA refuses the launch.
+        """
+        chosen = choose(self.source, arguments, alpha, beta)
+        if chosen is None:
+            return None
+        if entry is not None:
+            chosen = self._forced(entry, arguments)
+        self.start(chosen, {**arguments, "alpha": alpha, "beta": beta}, stream)
+        return chosen
+
+    def start(self, entry: EntryPoint, values: Mapping[str, float], stream: Handle = None) -> None:
+        """Start an entry point without any check; `values` are the kernel's parameters by name."""
+        plan = self.source.plan
+        words = [values[parameter.name] for parameter in plan.parameters]
+        grid = plan.grid(int(values["M"]), int(values["N"]))
+        with self.gpu.current():
+            try:
+                self._functions[entry.path].prepared_async_call(
+                    grid, (plan.threads, 1, 1), stream, *words, shared_size=plan.dynamic_shared_bytes
+                )
+            except self.gpu.cuda.Error as problem:
+                said = f"{entry.name} on {self.gpu}: {problem}"
+                arguments = {name: int(value) for name, value in values.items()}
+                raise from_status(Status.LAUNCH_FAILED, self.source, arguments, said) from problem
+
+    def wait(self, stream: Handle = None) -> None:
+        """Wait for the stream; GpuError that names kernel and schedule when a kernel failed on it."""
+        launcher = self.source.plan.launcher
+        schedule = launcher.removeprefix(f"{self.source.problem.name}_")
+        self.gpu.synchronize(stream, launcher, schedule)
+
+    def _function(self, plan: LaunchPlan, entry: EntryPoint, pattern: str) -> Any:
+        with self.gpu.current():
+            function = self._module.get_function(entry.name)
+            if plan.dynamic_shared_bytes:
+                attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                function.set_attribute(attribute, plan.dynamic_shared_bytes)
+            function.prepare(pattern)
+            return function
+
+    def _forced(self, path: str, arguments: Mapping[str, int]) -> EntryPoint:
+        for entry in self.source.plan.entries:
+            if path in (entry.path, entry.name):
+                for condition in entry.requires:
+                    if not condition.holds(arguments):
+                        raise unusable("entry", f"entry point {entry.name} needs {condition}")
+                return entry
+        known = ", ".join(entry.path for entry in self.source.plan.entries)
+        raise unusable("entry", f"{self.source.plan.launcher} has no entry point {path}; it has {known}")

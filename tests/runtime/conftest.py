@@ -1,0 +1,24 @@
+"""A machine with a GPU that is not there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gemmdsl.runtime import close_all
+from tests.runtime.fake import World, modules
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The fake GPU, ready to be imported as pycuda."""
+    made = World()
+    for name, module in modules(made).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("gemmdsl.runtime.kernel.cached_cubin", made.compile)
+    yield made
+    close_all()
+    assert made.stack == [], "a context was left current"
+    assert made.retained == 0
