@@ -21,7 +21,7 @@ from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Functi
 from gemmdsl.analysis.shape import Shape, blocks
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.ir import Kernel
-from gemmdsl.spec import OperandName
+from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.toolchain import Usage, compile_cubin, disassemble
 
@@ -178,8 +178,10 @@ def _operand(kernel: Kernel, access: AccessTotal, base: int) -> OperandName:
     if access.space == "global":
         # Pointers are 4 GiB apart, and offsets from them are not negative.
         return next(name for name, pointer in _POINTERS.items() if access.lowest >> 32 == pointer >> 32)
-    tile = kernel.stage("A").tile
-    return "A" if access.lowest - base < 4 * tile.words * tile.slots else "B"
+    assert kernel.staging is not None
+    # Slots follow each other, and in each B's tile follows A's.
+    first, second = (tile_bytes(staging.tile.words) for staging in kernel.staging)
+    return "A" if (access.lowest - base) % (first + second) < first else "B"
 
 
 @dataclass(slots=True)

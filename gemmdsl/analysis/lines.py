@@ -12,7 +12,7 @@ from gemmdsl.spec import OperandName
 _DEFINITION = re.compile(r"^(?:__device__|__global__|extern \"C\").*?\b(?P<name>\w+)\(")
 _CONTINUED = re.compile(r"^(?P<name>\w+)\(int M")
 # What the functions of the copy, compute and store families are called; helpers are inlined into these.
-_FAMILY = re.compile(r"^(load|store|copy)_[abc](_async)?$|^multiply$")
+_FAMILY = re.compile(r"^(load|store|copy|read)_[abc](_async)?$|^multiply(_\w+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,15 @@ class SourceMap:
     def access(self, operand: OperandName, space: Space, kind: Kind) -> Site:
         """Where an operand is accessed in this way."""
         lower = operand.lower()
-        copy = (f"copy_{lower}_async", "copy_global_async<")
-        direct = (
-            ("store_c", "load_global<")
-            if operand == "C"
-            else ("multiply", f"{lower}[{'i' if operand == 'A' else 'j'}] =")
-        )
+        direct = f" {lower}[{'j' if operand == 'B' else 'i'}] ="
         choices: dict[tuple[Space, Kind], tuple[tuple[str, str], ...]] = {
-            ("shared", "load"): (("multiply", f"move<{operand}_READ>"),),
-            ("shared", "store"): (copy, (f"store_{lower}", "move<")),
-            ("global", "load"): (copy, (f"load_{lower}", "load_global<"), direct),
+            ("shared", "load"): ((f"read_{lower}", "move<"),),
+            ("shared", "store"): ((f"copy_{lower}_async", "copy_global_async<"), (f"store_{lower}", "move<")),
+            ("global", "load"): (
+                (f"copy_{lower}_async", "copy_global_async<"),
+                (f"load_{lower}", "load_global<"),
+                ("store_c", "load_global<") if operand == "C" else ("multiply_global", direct),
+            ),
             ("global", "store"): (("store_c", "store_global<"),),
         }
         for function, marker in choices[space, kind]:

@@ -18,10 +18,11 @@ from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
 from gemmdsl.analysis.lines import SourceMap
 from gemmdsl.analysis.sectors import SECTOR, sectors
 from gemmdsl.analysis.shape import Shape, blocks, k_tiles, path_for
+from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.index import Expr, Int, evaluate
 from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
 from gemmdsl.layout import AxisMap
-from gemmdsl.spec import Operand, OperandName
+from gemmdsl.spec import Operand, OperandName, StagedName
 from gemmdsl.target import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -113,7 +114,6 @@ class _Writer:
 
     def _staged(self, staging: Staging, axis: AxisMap, repeats: int) -> Iterator[Access]:
         name = staging.tile.operand.name
-        lower = name.lower()
         asynchronous = any(
             isinstance(statement, AsyncCopyTile) and statement.operand == name
             for statement in walk(self.kernel.body)
@@ -127,33 +127,33 @@ class _Writer:
                 exists = self._exists(staging, copy)
                 for element in range(0, staging.copy.width.value, staging.store.value):
                     tally.add(self._stored_word(staging, copy, element), exists, 1)
-            yield self._shared(tally, name, f"store_{lower}", f"move<{staging.store.name}>")
+            yield self._shared(tally, tally.total * (self.tiles * self.blocks), name)
         yield self._read(staging, axis)
 
     def _read(self, staging: Staging, axis: AxisMap) -> Access:
-        """Fragment reads of one K tile: for each k, the thread's indices in steps of the read's width."""
+        """Fragment reads: for each k, the thread's indices in steps of the read's width."""
         tile, name = staging.tile, staging.tile.operand.name
-        assert self.kernel.block_k is not None
-        tally = _Tally("shared", "load", _FLOAT * staging.read.value)
+        one: StagedName = "A" if name == "A" else "B"
+        reads = fragment_reads(self.kernel, self.tiles)
+        per_tile = _Tally("shared", "load", _FLOAT * staging.read.value)
+        total = Count()
         everyone = np.ones(len(self.threads), dtype=np.bool_)
+        assert self.kernel.block_k is not None
         for k in range(self.kernel.block_k.value):
+            before = per_tile.total
             for index in range(0, axis.count.value, staging.read.value):
                 row, col = tile.place(axis.index(Int(index)), Int(k))
-                tally.add(self._values(row * tile.row_length + col), everyone, 1)
-        return self._shared(tally, name, "multiply", f"move<{staging.read.name}>")
+                per_tile.add(self._values(row * tile.row_length + col), everyone, 1)
+            once = per_tile.total + before * -1
+            total += once * (reads[one, k] * self.blocks)
+        return self._shared(per_tile, total, name)
 
-    def _shared(self, tally: _Tally, name: OperandName, function: str, marker: str) -> Access:
+    def _shared(self, tally: _Tally, total: Count, name: OperandName) -> Access:
         """A shared access that every block makes alike in every K tile."""
+        site = self.places.access(name, "shared", tally.kind)
         return Access(
-            "shared",
-            tally.kind,
-            name,
-            function,
-            self.places.find(function, marker),
-            tally.width,
-            tally.total * (self.tiles * self.blocks),
-            tally.total,
-            tally.example,
+            *("shared", tally.kind, name, site.function, site.line, tally.width),
+            *(total, tally.total, tally.example),
         )
 
     def _stored_word(self, staging: Staging, copy: int, element: int) -> Array:
@@ -190,7 +190,7 @@ class _Writer:
         single = _Tally("global", "load", _FLOAT)
         for _, width, valid, address, exists, tile in self._copied(staging, repeats):
             self._vector(wide, single, operand.name, width, valid, address, exists, tile.times)
-        yield from self._global((wide, single), operand.name, f"load_{operand.name.lower()}", "load_global<")
+        yield from self._global((wide, single), operand.name)
 
     def _vector(
         self,
@@ -216,7 +216,6 @@ class _Writer:
     def _async_copy(self, staging: Staging, repeats: int) -> Iterator[Access]:
         """Copies that pass the registers by: one instruction loads and stores."""
         operand, width = staging.tile.operand, staging.copy.width.value
-        function = f"copy_{operand.name.lower()}_async"
         source = (_Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT))
         target = (_Tally("shared", "store", _FLOAT * width), _Tally("shared", "store", _FLOAT))
         zeros = _Tally("shared", "store", _FLOAT)
@@ -231,33 +230,21 @@ class _Writer:
                     target[1].add(word, single & (element < valid), tile.times)
                 if (single & (element >= valid)).any():
                     zeros.add(word, single & (element >= valid), tile.times)
-        yield from self._global(source, operand.name, function, "copy_global_async<", True)
-        yield from self._global(target, operand.name, function, "copy_global_async<", True)
-        yield from self._global((zeros,), operand.name, function, "copy_global_async<")
+        yield from self._global(source, operand.name, True)
+        yield from self._global(target, operand.name, True)
+        yield from self._global((zeros,), operand.name)
 
     def _global(
-        self,
-        tallies: tuple[_Tally, ...],
-        name: OperandName,
-        function: str,
-        marker: str,
-        asynchronous: bool = False,
+        self, tallies: tuple[_Tally, ...], name: OperandName, asynchronous: bool = False
     ) -> Iterator[Access]:
         """Accesses counted over the whole launch; those that never happen are left out."""
-        line = self.places.find(function, marker)
         for tally in tallies:
             if tally.total.requests:
+                site = self.places.access(name, tally.space, tally.kind)
+                per_tile = None if name == "C" else self._per_tile(tally.total)
                 yield Access(
-                    tally.space,
-                    tally.kind,
-                    name,
-                    function,
-                    line,
-                    tally.width,
-                    tally.total,
-                    None if name == "C" else self._per_tile(tally.total),
-                    tally.example,
-                    asynchronous,
+                    *(tally.space, tally.kind, name, site.function, site.line, tally.width),
+                    *(tally.total, per_tile, tally.example, asynchronous),
                 )
 
     def _per_tile(self, total: Count) -> Count | None:
@@ -277,9 +264,7 @@ class _Writer:
             for index in range(axis.count.value):
                 at = self._values(axis.index(Int(index)))
                 tally.add((tile.residue + at * step) * _FLOAT, at < tile.fragment_left, tile.times)
-        counter = "i" if operand.name == "A" else "j"
-        marker = f"{operand.name.lower()}[{counter}] ="
-        (access,) = self._global((tally,), operand.name, "multiply", marker)
+        (access,) = self._global((tally,), operand.name)
         return access
 
     def _output(self, c: Operand) -> Iterator[Access]:
@@ -300,7 +285,7 @@ class _Writer:
                     valid = np.where(strided < strided_left, contiguous_left - contiguous, 0)
                     address = tile.residue + strided * self.shape.ldc + contiguous
                     self._vector(wide, single, "C", width, valid, address, everyone, tile.times)
-        yield from self._global((wide, single), "C", "store_c", "store_global<")
+        yield from self._global((wide, single), "C")
 
     # Classes of tiles
 

@@ -1,0 +1,65 @@
+"""Accesses as compiled: where nothing is merged they are the written ones, edges included."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmdsl.analysis.access import summed
+from gemmdsl.target import TARGETS
+from tests.analysis.models import as_compiled, as_written, counts, needs_toolkit
+
+pytestmark = [pytest.mark.nvcc, needs_toolkit]
+
+
+@pytest.mark.parametrize(
+    ("file", "schedule", "sizes"),
+    [
+        ("ladder.gemm", "v0_naive", (100, 70, 33)),
+        ("ladder.gemm", "v3", (256, 256, 128)),
+        ("ladder.gemm", "v3_2", (2048, 2048, 2048)),
+        ("ladder.gemm", "v4_warps", (300, 257, 77)),
+        ("ladder.gemm", "v5_async", (1000, 999, 1001)),
+        ("layouts.gemm", "fast_tn", (150, 131, 77)),
+        ("swizzle.gemm", "swizzled", (200, 128, 64)),
+        ("tiles.gemm", "odd", (150, 131, 77)),
+        ("tiles.gemm", "t6x10", (256, 256, 64)),
+    ],
+)
+def test_vector_accesses_stay_as_written(file: str, schedule: str, sizes: tuple[int, int, int]) -> None:
+    assert counts(as_compiled(file, schedule, sizes).accesses) == counts(as_written(file, schedule, sizes))
+
+
+def test_scalar_reads_are_merged() -> None:
+    """The compiler turns the 64 scalar reads of a K tile into 16 vector ones, padded or not into 17."""
+    plain = summed(as_compiled("ladder.gemm", "v2_4x4", (2048, 2048, 2048)).accesses, "shared", "load")
+    padded = summed(
+        as_compiled("ladder.gemm", "v2_4x4_padded", (2048, 2048, 2048)).accesses, "shared", "load"
+    )
+    assert plain.requests == 33_554_432
+    assert padded.requests == 35_651_584
+    # Padding no longer buys what it did: it costs a load and saves nothing.
+    assert padded.cost > plain.cost
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_other_targets_are_understood(target: str) -> None:
+    assert target in TARGETS
+    found = as_compiled("ladder.gemm", "v3_2", (384, 256, 72), target)
+    assert counts(found.accesses) == counts(as_written("ladder.gemm", "v3_2", (384, 256, 72)))
+
+
+def test_long_products_are_a_straight_line_in_k() -> None:
+    """Extrapolated counts equal the sum of a run over all tiles."""
+    short, long = (as_compiled("ladder.gemm", "v3_2", (128, 128, 8 * tiles)) for tiles in (20, 90))
+    loads = [summed(found.accesses, "shared", "load").cost for found in (short, long)]
+    assert loads[0] * 90 == loads[1] * 20
+
+
+def test_instructions_of_the_main_loop() -> None:
+    found = as_compiled("ladder.gemm", "v3_2", (2048, 2048, 2048))
+    assert found.loop_mix["FFMA"] == 512
+    assert found.loop_mix["shared loads"] == 32
+    assert found.loop_mix["global loads"] == 2
+    assert 0.8 < found.loop_ffma_share < 1
+    assert found.mix["FFMA"] == 2048**3 // 32
+    assert sum(found.issued.values()) == found.instructions
