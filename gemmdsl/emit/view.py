@@ -308,6 +308,7 @@ def _checks(kernel: Kernel) -> tuple[Check, ...]:
         Check(f"THREADS <= {MAX_THREADS_PER_BLOCK}", "CUDA's limit"),
         Check("BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N", "one owner for each output"),
     ]
+    has_async = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
     for staging in kernel.staging or ():
         tile, copy = staging.tile, staging.copy
         name = tile.operand.name
@@ -317,7 +318,9 @@ def _checks(kernel: Kernel) -> tuple[Check, ...]:
                 f"loads cover the tile of {name}",
             )
         )
-        widest = staging.store if staging.store.value > staging.read.value else staging.read
+        # Asynchronous copies store as wide as they load, and name the one width only.
+        store = copy.width if has_async else staging.store
+        widest = store if store.value > staging.read.value else staging.read
         if widest.value > 1:
             checks.append(
                 Check(f"{tile.row_length.name} % {widest.name} == 0", f"rows of {name} keep vectors aligned")
