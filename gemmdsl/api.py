@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 from gemmdsl import checker
 from gemmdsl.cuda_source import CudaSource, LaunchPlan
@@ -13,9 +14,7 @@ from gemmdsl.emit import emit
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+_DEVICE = re.compile(r"cpu|gpu(:(?P<index>\d+))?")
 
 
 def compile_spec(spec: Spec) -> CudaSource:
@@ -63,24 +62,37 @@ class CompiledKernel:
 
     def run(
         self,
-        a: ArrayLike,
-        b: ArrayLike,
-        c: ArrayLike | None = None,
+        a: Any,
+        b: Any,
+        c: Any = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         *,
-        device: Literal["cpu"] = "cpu",
-    ) -> NDArray[np.float32]:
-        """alpha * a @ b + beta * c for matrices of shape (M, K), (K, N) and (M, N), as a new float32 array.
+        device: str = "cpu",
+        out: Any = None,
+        stream: object = None,
+    ) -> Any:
+        """alpha * a @ b + beta * c for matrices of shape (M, K), (K, N) and (M, N).
 
-        `device="cpu"` runs the emitted text on the emulator, which needs a C++ compiler.  Raises
-        LaunchError when the arguments do not fit, and ValueError for an unknown device.
+        `device="cpu"` runs the emitted text on the emulator, which needs a C++ compiler; it takes what numpy
+        makes an array of, and returns a new float32 array.  `device="gpu"`, or `"gpu:1"` for another than the
+        first, runs it through pycuda, and also takes and returns arrays that are on the GPU: see
+        `gemmdsl.runtime.run` for them, `out` and `stream`.  Raises LaunchError when the arguments do not fit,
+        GpuError and ToolError for what is missing, and ValueError for an unknown device.
         """
-        if device != "cpu":
-            raise ValueError(f'device is {device!r}, but this version runs on "cpu"')
-        from gemmdsl.emulator.run import run
+        match = _DEVICE.fullmatch(device)
+        if match is None:
+            raise ValueError(f'device is {device!r}, and has to be "cpu", "gpu" or "gpu:N"')
+        if device == "cpu":
+            if out is not None or stream is not None:
+                raise ValueError("out and stream are for a GPU")
+            from gemmdsl.emulator.run import run
 
-        return run(self.cuda, a, b, c, alpha, beta)
+            return run(self.cuda, a, b, c, alpha, beta)
+        from gemmdsl import runtime
+
+        gpu = runtime.gpu(int(match["index"] or 0))
+        return runtime.run(gpu, self.cuda, a, b, c, alpha, beta, out=out, stream=stream)
 
 
 @dataclass(frozen=True, slots=True)

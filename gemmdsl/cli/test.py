@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from gemmdsl.cli.options import sanitizers
 
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
-    from gemmdsl.testing.engine import Settings
+    from gemmdsl.testing.engine import KernelReport, Settings
     from gemmdsl.testing.outcome import Sanitizer
     from gemmdsl.testing.report import Entry
+    from gemmdsl.testing.trial import Device
 
 _WRONG_RESULT = 1
-_NOT_AVAILABLE = 2
 _FOLDER = ".gemmdsl/failures"
 
 
@@ -68,7 +69,7 @@ def command(
     source: str | None,
     failures: str,
     output_format: str,
-    device: str,
+    device: Device,
 ) -> None:
     """Test schedules on hundreds of sizes, and shrink what fails.
 
@@ -77,15 +78,20 @@ def command(
     the operands, and every access watched; then called with wrong arguments, which it has to refuse.  A
     failure is shrunk, kept as a file, and shown with the command that repeats it.  Exits with 1 when a
     schedule is wrong.
+
+    With --device gpu the same cases run on the machine's first GPU, and --sanitize, if given, has the tools
+    of compute-sanitizer watch runs of every entry point.
     """
-    if device == "gpu":
-        click.echo("error: --device gpu is not available in this version; test with --device cpu", err=True)
-        ctx.exit(_NOT_AVAILABLE)
+    on_gpu = device == "gpu"
+    # A sanitizer of the toolkit takes many seconds a schedule: it has to be asked for.
+    asked = ctx.get_parameter_source("sanitize") is ParameterSource.COMMANDLINE
+    watched = sanitize if asked else ()
     from gemmdsl.api import load
     from gemmdsl.cli.edited import with_edits
     from gemmdsl.testing import report
     from gemmdsl.testing.engine import Settings
     from gemmdsl.testing.failures import saved_cases
+    from gemmdsl.testing.report import Entry
 
     program = load(file)
     names = program.schedules if schedule is None else (schedule,)
@@ -95,8 +101,12 @@ def command(
     for name in names:
         kernel = with_edits(program.compile(name, target), source)
         kept = tuple(saved_cases(Path(failures), kernel.spec))
-        chosen = Settings(examples=examples, seed=seed, sanitize=sanitize, replay=kept)
+        chosen = Settings(
+            examples=examples, seed=seed, sanitize=() if on_gpu else sanitize, replay=kept, device=device
+        )
         entry = _test(kernel, chosen, Path(failures), file, target or "", source or "")
+        if on_gpu and watched and entry.report.failure is None:
+            entry = Entry(_watched(entry.report, watched))
         entries.append(entry)
         if output_format == "text":
             click.echo(report.text(entry))
@@ -109,6 +119,24 @@ def command(
             click.echo(report.summary(entries))
     if any(entry.report.failure is not None for entry in entries):
         ctx.exit(_WRONG_RESULT)
+
+
+def _watched(report: KernelReport, sanitize: tuple[Sanitizer, ...]) -> KernelReport:
+    """The report, with what compute-sanitizer finds."""
+    from dataclasses import replace
+
+    from gemmdsl.runtime.sanitize import TOOLS_OF, sanitized
+    from gemmdsl.testing.engine import Failure
+    from gemmdsl.testing.outcome import Finding
+
+    for kind in sanitize:
+        for tool in TOOLS_OF[kind]:
+            found = sanitized([report.kernel.cuda], tool)
+            if not found.clean:
+                message = f"compute-sanitizer's {tool}: {found.title}"
+                finding = Finding(kind, message, tuple(found.text.splitlines()))
+                return replace(report, failure=Failure((finding,)))
+    return report
 
 
 def _test(
@@ -141,6 +169,8 @@ def _test(
         source=source,
         sanitize=failure.sanitize,
     )
+    if chosen.device == "gpu":
+        again += " --device gpu"
     try:
         edited = kernel.source if source else ""
         return Entry(report, again, str(save(folder, spec, failure.case, failure.findings, edited).path))

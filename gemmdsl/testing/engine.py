@@ -19,7 +19,7 @@ from gemmdsl.testing.edges import MAX_WORK, systematic
 from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer
 from gemmdsl.testing.shapes import cases
 from gemmdsl.testing.shrink import shrink
-from gemmdsl.testing.trial import run_case
+from gemmdsl.testing.trial import Device, run_case
 
 Progress = Callable[[int], None]
 
@@ -30,7 +30,8 @@ class Settings:
 
     `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `sanitize` says what is
     watched in every run; `replay` are cases to begin with.  Without `cached`, the compiled kernel is not kept
-    for other processes.
+    for other processes.  On a GPU nothing is watched, and the launcher, which is a function of the host, is
+    not called.
     """
 
     examples: int = 100
@@ -39,6 +40,7 @@ class Settings:
     sanitize: tuple[Sanitizer, ...] = SANITIZERS
     replay: tuple[Case, ...] = ()
     cached: bool = True
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class _Failed(Exception):
 def steps(kernel: CompiledKernel, chosen: Settings) -> int:
     """How often `check_kernel` reports progress when nothing fails."""
     fixed = systematic(kernel.spec, kernel.launch_plan, chosen.work)
-    return len(chosen.replay) + len(fixed) + chosen.examples + len(list(refusals.calls(kernel.cuda)))
+    odd_calls = 0 if chosen.device == "gpu" else len(list(refusals.calls(kernel.cuda)))
+    return len(chosen.replay) + len(fixed) + chosen.examples + odd_calls
 
 
 def check_kernel(
@@ -92,7 +95,7 @@ def check_kernel(
 ) -> KernelReport:
     """Run all tests of one kernel; `progress` is called with the number of tests done since the last call.
 
-    Raises ToolError when there is no C++ compiler or it does not accept the text.
+    Raises ToolError when there is no compiler or it does not accept the text, GpuError for a GPU's failures.
     """
     run = _Run(kernel, chosen, progress)
     started = time.perf_counter()
@@ -107,9 +110,11 @@ def check_kernel(
     return KernelReport(kernel, run.paths, run.calls, run.drifting, seconds, failure, unmet)
 
 
-def assert_kernel_matches_numpy(kernel: CompiledKernel, examples: int = 100, seed: int = 0) -> None:
+def assert_kernel_matches_numpy(
+    kernel: CompiledKernel, examples: int = 100, seed: int = 0, device: Device = "cpu"
+) -> None:
     """AssertionError with a small failing case and how to repeat it, when a kernel is wrong anywhere."""
-    report = check_kernel(kernel, Settings(examples=examples, seed=seed))
+    report = check_kernel(kernel, Settings(examples=examples, seed=seed, device=device))
     if (failure := report.failure) is None:
         return
     spec = kernel.spec
@@ -140,6 +145,8 @@ class _Run:
         self._each(systematic(spec, plan, chosen.work))
         if chosen.examples:
             self._drawn()
+        if chosen.device == "gpu":
+            return
         for call in refusals.calls(self.kernel.cuda):
             findings = refusals.check(
                 self.kernel.cuda, call, cached=chosen.cached, checked=bool(chosen.sanitize)
@@ -194,4 +201,6 @@ class _Run:
 
     def _try(self, case: Case) -> Outcome:
         chosen = self.chosen
-        return run_case(self.kernel.cuda, case, sanitize=chosen.sanitize, cached=chosen.cached)
+        return run_case(
+            self.kernel.cuda, case, sanitize=chosen.sanitize, cached=chosen.cached, device=chosen.device
+        )

@@ -1,4 +1,4 @@
-"""Runs one case on the CPU emulator and says everything that is wrong with what the kernel did.
+"""Runs one case, on the CPU emulator or on a GPU, and says everything that is wrong with what the kernel did.
 
 What a kernel must not look at is poison: the padding, what lies around the operands, C when beta is 0, A and
 B when alpha is 0.  What it must not write is compared afterwards.  A second writing of an element shows where
@@ -8,6 +8,7 @@ beta is not 0, a missing one where C was poison.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,19 +22,29 @@ from gemmdsl.testing.case import NAMES, Case
 from gemmdsl.testing.operands import Operands, draw, place
 from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer, kind_of
 
+if TYPE_CHECKING:
+    from gemmdsl.runtime import Launch as GpuLaunch
+
+Device = Literal["cpu", "gpu"]
 # Multiply-adds of a case whose blocks run one after the other.
 _SMALL = 200_000
 
 
 def run_case(
-    source: CudaSource, case: Case, *, sanitize: Collection[Sanitizer] = (), cached: bool = True
+    source: CudaSource,
+    case: Case,
+    *,
+    sanitize: Collection[Sanitizer] = (),
+    cached: bool = True,
+    device: Device = "cpu",
 ) -> Outcome:
     """Run the case; what the kernel did wrong is in the outcome.
 
     With `sanitize` every access is watched, and the first one that is wrong in one of these ways ends the
     run.  `cached` keeps the compiled kernel for other processes.  Raises LaunchError when the case is
-    not one for this kernel (a precondition does not hold, no such entry point) or memory cannot hold it, and
-    ToolError when the text cannot be compiled.
+    not one for this kernel (a precondition does not hold, no such entry point) or memory cannot hold it,
+    ToolError when the text cannot be compiled, and GpuError for what fails on a GPU, where `sanitize` and
+    `cached` have no meaning.
     """
     try:
         operands = draw(case)
@@ -46,15 +57,19 @@ def run_case(
     workers = 1 if case.m * case.n * case.k < _SMALL else 0
     options = RunOptions(case.order, case.seed, case.landing, workers)
     try:
-        launched = launch(
-            source,
-            arguments_of(stored, case.m, case.n, case.k),
-            case.alpha,
-            case.beta,
-            entry=case.entry or None,
-            options=options,
-            cached=cached,
-            checked=bool(sanitize),
+        launched = (
+            _launch_on_gpu(source, case, stored)
+            if device == "gpu"
+            else launch(
+                source,
+                arguments_of(stored, case.m, case.n, case.k),
+                case.alpha,
+                case.beta,
+                entry=case.entry or None,
+                options=options,
+                cached=cached,
+                checked=bool(sanitize),
+            )
         )
     except LaunchError as refused:
         if refused.status is not Status.LAUNCH_FAILED:
@@ -75,6 +90,13 @@ def run_case(
             findings.append(Finding("memory", f"{name} was written to"))
     path = launched.entry.path if launched.entry else ""
     return Outcome(path, launched.seconds, tuple(findings), str(verdict), exact, verdict.drift)
+
+
+def _launch_on_gpu(source: CudaSource, case: Case, stored: dict[OperandName, StoredMatrix]) -> GpuLaunch:
+    from gemmdsl.runtime import gpu, run_stored
+
+    sizes = (case.m, case.n, case.k)
+    return run_stored(gpu(), source, stored, sizes, case.alpha, case.beta, entry=case.entry or None)
 
 
 def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandName, StoredMatrix]:

@@ -117,4 +117,4 @@ def test_no_compiler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_gpu_yet(file: Path) -> None:
     result = call(file, "-s", "naive", "--shape", "5x6x7", "--device", "gpu")
     assert result.exit_code == 2
-    assert "not available in this version" in result.output
+    assert "error[G940]: running on a GPU needs pycuda" in result.output

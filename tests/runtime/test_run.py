@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gemmdsl.cuda_source import CudaSource
+from gemmdsl.emulator.library import RunOptions
+from gemmdsl.emulator.library import load as load_library
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.reference import StoredMatrix, compare, integers
 from gemmdsl.runtime import Gpu, GpuError, gpu, run, run_stored
+from gemmdsl.runtime.kernel import choose
 from gemmdsl.spec import OperandName
 from tests import examples
 from tests.runtime.fake import World
@@ -258,3 +263,33 @@ def test_a_gpu_is_a_context_manager(world: World) -> None:
     with pytest.raises(GpuError, match="was opened by another thread, or is closed") as caught:
         run(device, kernel, np.eye(3), np.eye(3))
     assert code(caught) == "G948"
+
+
+@given(st.data())
+@settings(max_examples=200, derandomize=True)
+def test_the_choice_is_the_launchers(data: st.DataObject) -> None:
+    file, schedule = data.draw(
+        st.sampled_from([("assume.gemm", "exact"), ("ladder.gemm", "v5_async"), ("layouts.gemm", "fast_tt")])
+    )
+    kernel = examples.kernel(file, schedule).cuda
+    size = st.sampled_from([-1, 0, 1, 4, 8, 64, 128, 2**29])
+    # What is launched is small and in this memory; what is refused may lie anywhere.
+    memory = np.zeros(3 * 200 * 200 + 8, np.float32)
+    start = -(-memory.ctypes.data // 16) * 16
+    arguments = {axis: data.draw(size) for axis in ("M", "N", "K")}
+    for place, operand in enumerate((kernel.problem.a, kernel.problem.b, kernel.problem.c)):
+        least = max(1, arguments[operand.contiguous])
+        arguments[operand.ld] = data.draw(st.sampled_from([least, least, least, least - 1, 136]))
+        offset = place * 160_000 + data.draw(st.sampled_from([0, 0, 0, 4]))
+        address = data.draw(st.sampled_from([start + offset] * 8 + [0, start]))
+        arguments[operand.name] = address
+    alpha = data.draw(st.sampled_from([0.0, 1.0]))
+    try:
+        chosen = choose(kernel, arguments, alpha)
+        status = 0
+    except LaunchError as refused:
+        chosen, status = None, int(refused.status or 0)
+    if status == 0 and max(arguments[axis] for axis in ("M", "N", "K")) > 128:
+        return
+    outcome = load_library(kernel).launch({**arguments, "alpha": alpha, "beta": 0.0}, RunOptions(workers=1))
+    assert (outcome.status, outcome.entry) == (status, chosen)
