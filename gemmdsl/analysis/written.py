@@ -19,7 +19,7 @@ from gemmdsl.analysis.lines import SourceMap
 from gemmdsl.analysis.sectors import SECTOR, sectors
 from gemmdsl.analysis.shape import Shape, blocks, k_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
-from gemmdsl.index import Expr, Int, evaluate
+from gemmdsl.index import Expr, Int, Var, evaluate
 from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
 from gemmdsl.layout import AxisMap
 from gemmdsl.spec import Operand, OperandName, StagedName
@@ -47,8 +47,11 @@ class _Tally:
     dearest: int = -1
     example: tuple[int, ...] = ()
 
-    def add(self, addresses: Array, active: Mask, times: int) -> None:
-        """`times` executions by every warp of a block; addresses of threads, in words or bytes."""
+    def add(self, addresses: Array, active: Mask, times: int) -> Count:
+        """`times` executions by every warp of a block, whose cost for one is returned.
+
+        Addresses of threads, in words or bytes: one row of them, or one row per instruction.
+        """
         lanes = _warps(np.where(active, addresses, INACTIVE))
         taking = lanes != INACTIVE
         if self.space == "shared":
@@ -56,17 +59,22 @@ class _Tally:
         else:
             cost, ideal = sectors(self.width, lanes, taking)
         requests = int(taking.any(axis=1).sum())
-        self.total += Count(requests, int(cost.sum()), int(ideal.sum())) * times
+        once = Count(requests, int(cost.sum()), int(ideal.sum()))
+        self.total += once * times
         warp = int(cost.argmax())
         if requests and cost[warp] > self.dearest:
             self.dearest = int(cost[warp])
             self.example = tuple(int(lane) for lane in lanes[warp])
+        return once
 
 
 def _warps(lanes: Array) -> Array:
     """[warps][32]; a last warp with missing lanes is filled up with idle ones."""
-    missing = -len(lanes) % WARP_SIZE
-    return np.pad(lanes, (0, missing), constant_values=INACTIVE).reshape(-1, WARP_SIZE)
+    missing = -lanes.shape[-1] % WARP_SIZE
+    if missing:
+        idle = np.full((*lanes.shape[:-1], missing), INACTIVE)
+        lanes = np.concatenate([lanes, idle], axis=-1)
+    return lanes.reshape(-1, WARP_SIZE)
 
 
 def written(kernel: Kernel, shape: Shape, places: SourceMap) -> tuple[Access, ...]:
@@ -135,17 +143,20 @@ class _Writer:
         tile, name = staging.tile, staging.tile.operand.name
         one: StagedName = "A" if name == "A" else "B"
         reads = fragment_reads(self.kernel, self.tiles)
+        assert self.kernel.block_k is not None
+        counter, k = Var("i", axis.count.value), Var("k", self.kernel.block_k.value)
+        row, col = tile.place(axis.index(counter), k)
+        ks, indices = np.arange(k.extent), np.arange(0, counter.extent, staging.read.value)
+        env = {"thread": self.threads, "i": indices[:, None], "k": ks[:, None, None]}
+        words = np.broadcast_to(
+            np.asarray(evaluate(row * tile.row_length + col, env), dtype=np.int64),
+            (len(ks), len(indices), len(self.threads)),
+        )
         per_tile = _Tally("shared", "load", _FLOAT * staging.read.value)
         total = Count()
-        everyone = np.ones(len(self.threads), dtype=np.bool_)
-        assert self.kernel.block_k is not None
-        for k in range(self.kernel.block_k.value):
-            before = per_tile.total
-            for index in range(0, axis.count.value, staging.read.value):
-                row, col = tile.place(axis.index(Int(index)), Int(k))
-                per_tile.add(self._values(row * tile.row_length + col), everyone, 1)
-            once = per_tile.total + before * -1
-            total += once * (reads[one, k] * self.blocks)
+        for number, at_k in enumerate(words):
+            once = per_tile.add(at_k, np.ones(at_k.shape, dtype=np.bool_), 1)
+            total += once * (reads[one, number] * self.blocks)
         return self._shared(per_tile, total, name)
 
     def _shared(self, tally: _Tally, total: Count, name: OperandName) -> Access:
