@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from gemmdsl.api import CompiledKernel
-from gemmdsl.testing import refusals
 from gemmdsl.testing.case import Case, command
 from gemmdsl.testing.edges import MAX_WORK, systematic
+from gemmdsl.testing.far import Far, far_cases
 from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer
+from gemmdsl.testing.refusals import Call, calls
 from gemmdsl.testing.shapes import cases
 from gemmdsl.testing.shrink import shrink
 from gemmdsl.testing.trial import Device, run_case
@@ -78,6 +79,12 @@ class KernelReport:
         return sum(self.paths.values())
 
 
+def _odd_calls(kernel: CompiledKernel) -> Iterator[Call | Far]:
+    """Calls that the launcher must refuse or that look wrong, and operands of more than 2^31 elements."""
+    yield from calls(kernel.cuda)
+    yield from far_cases(kernel.cuda)
+
+
 class _Failed(Exception):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -86,7 +93,7 @@ class _Failed(Exception):
 def steps(kernel: CompiledKernel, chosen: Settings) -> int:
     """How often `check_kernel` reports progress when nothing fails."""
     fixed = systematic(kernel.spec, kernel.launch_plan, chosen.work)
-    odd_calls = 0 if chosen.device == "gpu" else len(list(refusals.calls(kernel.cuda)))
+    odd_calls = 0 if chosen.device == "gpu" else len(list(_odd_calls(kernel)))
     return len(chosen.replay) + len(fixed) + chosen.examples + odd_calls
 
 
@@ -147,11 +154,9 @@ class _Run:
             self._drawn()
         if chosen.device == "gpu":
             return
-        for call in refusals.calls(self.kernel.cuda):
-            findings = refusals.check(
-                self.kernel.cuda, call, cached=chosen.cached, checked=bool(chosen.sanitize)
-            )
-            if findings:
+        checked = bool(chosen.sanitize)
+        for odd in _odd_calls(self.kernel):
+            if findings := odd.check(self.kernel.cuda, cached=chosen.cached, checked=checked):
                 raise _Failed(Failure(findings))
             self.calls += 1
             self.progress(1)

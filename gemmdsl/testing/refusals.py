@@ -32,6 +32,39 @@ class Call:
     status: Status
     arguments: Mapping[str, int | str] = field(default_factory=dict)
 
+    def check(self, source: CudaSource, *, cached: bool = True, checked: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with how the launcher answered: another status, or a write although it refused.
+
+        `cached` and `checked` choose the build of the kernel: those of the runs before.
+        """
+        case = self.case
+        stored: dict[OperandName, StoredMatrix] = {}
+        for name in NAMES:
+            operand = source.problem.operand(name)
+            rows, cols = (case.extents[axis] for axis in (operand.rows, operand.cols))
+            stored[name] = StoredMatrix(operand, rows, cols, ld=case.ld(name), offset=case.offset(name))
+        arguments = arguments_of(stored, case.m, case.n, case.k)
+        addresses: dict[str, int] = {name: matrix.address for name, matrix in stored.items()}
+        for key, value in self.arguments.items():
+            arguments[key] = value if isinstance(value, int) else addresses[value]
+        before = {name: matrix.buffer.copy() for name, matrix in stored.items()}
+        status, told = Status.SUCCESS, ""
+        try:
+            launch(source, arguments, case.alpha, case.beta, cached=cached, checked=checked)
+        except LaunchError as refused:
+            status, told = refused.status or Status.LAUNCH_FAILED, f": {refused.diagnostics[0].message}"
+        if status is not self.status:
+            return (Finding("status", f"{self.title}: returned {status.name}, not {self.status.name}{told}"),)
+        if self.status is not Status.SUCCESS and any(
+            not np.array_equal(before[name], stored[name].buffer) for name in NAMES
+        ):
+            return (
+                Finding("memory", f"{self.title}: refused with {status.name}, and yet memory was written"),
+            )
+        if self.status is Status.SUCCESS and case.m * case.n and np.any(stored["C"].matrix != 0):
+            return (Finding("result", f"{self.title}: C must become 0"),)
+        return ()
+
 
 def calls(source: CudaSource) -> Iterator[Call]:
     """Every kind of wrong argument that the problem and the schedule's assumptions have; then calls that look
@@ -71,40 +104,6 @@ def calls(source: CudaSource) -> Iterator[Call]:
     yield Call("K = 0, no inputs", right.changed(k=0), Status.SUCCESS, nowhere)
     if problem.alpha:
         yield Call("alpha = 0, no inputs", right.changed(alpha=0.0), Status.SUCCESS, nowhere)
-
-
-def check(
-    source: CudaSource, call: Call, *, cached: bool = True, checked: bool = False
-) -> tuple[Finding, ...]:
-    """What is wrong with how the launcher answered: another status, or a write although it refused.
-
-    `cached` and `checked` choose the build of the kernel: those of the runs before.
-    """
-    case = call.case
-    stored: dict[OperandName, StoredMatrix] = {}
-    for name in NAMES:
-        operand = source.problem.operand(name)
-        rows, cols = (case.extents[axis] for axis in (operand.rows, operand.cols))
-        stored[name] = StoredMatrix(operand, rows, cols, ld=case.ld(name), offset=case.offset(name))
-    arguments = arguments_of(stored, case.m, case.n, case.k)
-    addresses: dict[str, int] = {name: matrix.address for name, matrix in stored.items()}
-    for key, value in call.arguments.items():
-        arguments[key] = value if isinstance(value, int) else addresses[value]
-    before = {name: matrix.buffer.copy() for name, matrix in stored.items()}
-    status, told = Status.SUCCESS, ""
-    try:
-        launch(source, arguments, case.alpha, case.beta, cached=cached, checked=checked)
-    except LaunchError as refused:
-        status, told = refused.status or Status.LAUNCH_FAILED, f": {refused.diagnostics[0].message}"
-    if status is not call.status:
-        return (Finding("status", f"{call.title}: returned {status.name}, not {call.status.name}{told}"),)
-    if call.status is not Status.SUCCESS and any(
-        not np.array_equal(before[name], stored[name].buffer) for name in NAMES
-    ):
-        return (Finding("memory", f"{call.title}: refused with {status.name}, and yet memory was written"),)
-    if call.status is Status.SUCCESS and case.m * case.n and np.any(stored["C"].matrix != 0):
-        return (Finding("result", f"{call.title}: C must become 0"),)
-    return ()
 
 
 def _tidy(problem: Problem, case: Case, aligned: Mapping[OperandName, int]) -> Case:

@@ -7,9 +7,11 @@ from itertools import product
 
 from gemmdsl.api import CompiledKernel, compile_spec
 from gemmdsl.spec import Order, Spec
-from gemmdsl.testing import Case, refusals, run_case
+from gemmdsl.testing import Case, run_case
 from gemmdsl.testing.case import LANDINGS, OPERANDS, ORDERS, make_case
 from gemmdsl.testing.edges import systematic
+from gemmdsl.testing.far import far_cases
+from gemmdsl.testing.refusals import calls
 from tests.suites.designs import LAYOUTS, spec
 from tests.suites.tally import Tally
 
@@ -53,9 +55,7 @@ def sweep(design: str) -> Tally:
                 tally.counts[kind] += 1
                 if not outcome.ok:
                     tally.failures.append(f"{design} {layout} {case}: {outcome.findings}")
-        for call in refusals.calls(kernel.cuda):
+        for odd in (*calls(kernel.cuda), *far_cases(kernel.cuda)):
             tally.counts["error exits and odd calls"] += 1
-            tally.failures += [
-                f"{design} {layout}: {finding}" for finding in refusals.check(kernel.cuda, call)
-            ]
+            tally.failures += [f"{design} {layout}: {finding}" for finding in odd.check(kernel.cuda)]
     return tally
