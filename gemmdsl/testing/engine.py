@@ -31,8 +31,8 @@ class Settings:
 
     `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `sanitize` says what is
     watched in every run; `replay` are cases to begin with.  Without `cached`, the compiled kernel is not kept
-    for other processes.  On a GPU nothing is watched, and the launcher, which is a function of the host, is
-    not called.
+    for other processes; without `shrink`, the first case that fails is told as it is.  On a GPU nothing is
+    watched, and the launcher, which is a function of the host, is not called.
     """
 
     examples: int = 100
@@ -41,6 +41,7 @@ class Settings:
     sanitize: tuple[Sanitizer, ...] = SANITIZERS
     replay: tuple[Case, ...] = ()
     cached: bool = True
+    shrink: bool = True
     device: Device = "cpu"
 
 
@@ -194,6 +195,8 @@ class _Run:
 
     def _smallest(self, case: Case, outcome: Outcome) -> Failure:
         """A small case that fails in the same way."""
+        if not self.chosen.shrink:
+            return Failure(outcome.findings, case)
         kind = outcome.findings[0].kind
         found = {case: outcome}
 

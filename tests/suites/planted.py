@@ -1,0 +1,133 @@
+"""Runs every planted fault through the tests that `gemmdsl test` does, and tells which are found and how."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import monotonic, sleep
+
+from gemmdsl.api import CompiledKernel, compile_spec
+from gemmdsl.diagnostics import GemmError
+from gemmdsl.testing import Settings, check_kernel
+from tests.suites.designs import spec
+from tests.suites.faults import Mutant, mutants
+
+# Kernels whose text together has every construct that a fault changes.
+HOSTS = (
+    ("naive_blocked", "NN"),
+    ("padded", "TN"),
+    ("ping_pong", "NN"),
+    ("pieces", "NT"),
+    ("warps", "TT"),
+    ("async_four", "NN"),
+    ("swizzled", "NT"),
+    ("odd", "TN"),
+)
+_SECONDS = 120.0
+
+# Mutants that compute the same: (kind, text after) and why.
+EQUIVALENT: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a mutant: the kind of finding that killed it, "" if it survived."""
+
+    host: str
+    mutant: Mutant
+    killed_by: str
+    message: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why a survivor is no fault; "" for one that is."""
+        return EQUIVALENT.get((self.mutant.kind, self.mutant.after), "")
+
+    def __str__(self) -> str:
+        mutant = self.mutant
+        change = f"{mutant.before} -> {mutant.after or 'nothing'}".replace("\n", " ")
+        return f"{self.host}, line {mutant.line}, {mutant.kind}: {' '.join(change.split())}"
+
+
+def kernel(design: str, layout: str) -> CompiledKernel:
+    wanted = spec(design, layout)
+    return CompiledKernel(wanted, compile_spec(wanted))
+
+
+def all_mutants() -> Iterator[tuple[str, CompiledKernel, Mutant]]:
+    for design, layout in HOSTS:
+        host = kernel(design, layout)
+        for mutant in mutants(host.source):
+            yield f"{design} {layout}", host, mutant
+
+
+def fates(
+    planted: Iterable[tuple[str, CompiledKernel, Mutant]], workers: int, examples: int = 25
+) -> Iterator[Fate]:
+    """Test mutants, each in a process of its own, which a fault may end or keep for ever."""
+    context = multiprocessing.get_context("fork")
+    running: list[tuple[str, Mutant, multiprocessing.process.BaseProcess, Connection, float]] = []
+    queue = iter(planted)
+    more = True
+    while more or running:
+        while more and len(running) < workers:
+            if (entry := next(queue, None)) is None:
+                more = False
+                break
+            host, right, mutant = entry
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_child, args=(right, mutant, examples, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            running.append((host, mutant, process, ours, monotonic()))
+        for entry in list(running):
+            host, mutant, process, pipe, started = entry
+            late = monotonic() - started > _SECONDS
+            if pipe.poll() or not process.is_alive() or late:
+                try:
+                    killed_by, message = pipe.recv() if pipe.poll() else ("hang" if late else "crash", "")
+                except EOFError:
+                    killed_by, message = "crash", ""
+                if late:
+                    process.kill()
+                process.join()
+                pipe.close()
+                running.remove(entry)
+                yield Fate(host, mutant, killed_by, message)
+        sleep(0.005)
+
+
+def table(found: Iterable[Fate]) -> str:
+    """Kinds of faults, how many of each were planted and what found them; then who survived, and why."""
+    kinds: dict[str, Counter[str]] = {}
+    survivors: list[Fate] = []
+    for fate in found:
+        kinds.setdefault(fate.mutant.kind, Counter())[fate.killed_by or "survived"] += 1
+        survivors += [] if fate.killed_by else [fate]
+    lines = [f"{'fault':<40} {'planted':>7}  found by"]
+    for kind, counts in kinds.items():
+        ways = ", ".join(f"{way} {count}" for way, count in counts.most_common())
+        lines.append(f"{kind:<40} {counts.total():>7}  {ways}")
+    planted = sum(counts.total() for counts in kinds.values())
+    excused = [fate for fate in survivors if fate.reason]
+    lines.append(
+        f"{planted} faults of {len(kinds)} kinds: {planted - len(survivors)} killed,"
+        f" {len(excused)} equivalent, {len(survivors) - len(excused)} survived"
+    )
+    lines += [f"equivalent: {fate}: {fate.reason}" for fate in excused]
+    lines += [f"SURVIVED: {fate}" for fate in survivors if not fate.reason]
+    return "\n".join(lines)
+
+
+def _child(right: CompiledKernel, mutant: Mutant, examples: int, pipe: Connection) -> None:
+    try:
+        settings = Settings(examples=examples, seed=3, work=200_000, cached=False, shrink=False)
+        failure = check_kernel(right.with_source(mutant.text), settings).failure
+        told = ("", "") if failure is None else (failure.findings[0].kind, str(failure))
+    except GemmError as error:
+        told = ("compile", str(error).splitlines()[0])
+    pipe.send(told)
+    pipe.close()
