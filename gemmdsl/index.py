@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.int64]
 
-OpKind = Literal["+", "-", "*", "/", "%", "^", "min"]
+OpKind = Literal["+", "-", "*", "/", "%", "^", "<"]
 # Stands for "no bound known": sizes and leading dimensions are run-time values.
 UNBOUNDED = 1 << 62
 
@@ -176,8 +176,8 @@ def _apply(kind: OpKind, left: int, right: int) -> int:
             return left % right
         case "^":
             return left ^ right
-        case "min":
-            return min(left, right)
+        case "<":
+            return int(left < right)
         case _:
             assert_never(kind)
 
@@ -262,13 +262,9 @@ def xor(left: Expr, right: Expr) -> Expr:
     return _make("^", left, right, 0, (1 << max(left.hi, right.hi).bit_length()) - 1)
 
 
-def minimum(left: Expr, right: Expr) -> Expr:
-    """The smaller of two values."""
-    if left.hi <= right.lo:
-        return left
-    if right.hi <= left.lo:
-        return right
-    return _make("min", left, right, min(left.lo, right.lo), min(left.hi, right.hi))
+def less(left: Expr, right: Expr) -> Expr:
+    """1 where left < right, else 0."""
+    return _make("<", left, right, 0, 1)
 
 
 def terms(expr: Expr) -> Iterator[Expr]:
@@ -350,23 +346,15 @@ def evaluate(expr: Expr, env: Mapping[str, Array | int]) -> Array | int:
                     return left % right
                 case "^":
                     return left ^ right
-                case "min":
-                    return _smaller(left, right)
+                case "<":
+                    return (left < right) * 1
                 case _:
                     assert_never(expr.kind)
         case _:
             assert_never(expr)
 
 
-def _smaller(left: Array | int, right: Array | int) -> Array | int:
-    if isinstance(left, int) and isinstance(right, int):
-        return min(left, right)
-    import numpy as np
-
-    return np.minimum(left, right)
-
-
-_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1, "min": 4}
+_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1, "<": 4}
 
 
 def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
@@ -376,8 +364,8 @@ def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
             return str(expr.value)
         case Named() | Var() | Bound():
             return expr.name
-        case Op(kind="min"):
-            return f"min({to_c(expr.left)}, {to_c(expr.right)})"
+        case Op(kind="<"):
+            return f"({to_c(expr.left)} < {to_c(expr.right)})"
         case Op():
             level = _PRECEDENCE[expr.kind]
             # a * b / c and a / b * c differ, so a product on the right of an operator keeps its parentheses.

@@ -258,20 +258,39 @@ class CopyMap:
     def copy(self) -> Var:
         return Var("copy", self.copies.value)
 
-    def walk(self) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+    def walk(self) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]] | None:
         """(strided, contiguous) coordinates of the thread's first copy, and the way from there to `copy`.
 
-        Where the two do not add up, as for rounds that are no whole number of rows, the first copy is (0, 0).
+        None where the two do not add up, as for rounds that are no whole number of rows.
         """
         names = frozenset((self.copy.name,))
         strided, contiguous = split(self.strided, names), split(self.contiguous, names)
-        if all(free(on) <= names for _, on in (strided, contiguous)):
-            return (strided[0], contiguous[0]), (strided[1], contiguous[1])
-        return (Int(0), Int(0)), (self.strided, self.contiguous)
+        if not all(free(on) <= names for _, on in (strided, contiguous)):
+            return None
+        return (strided[0], contiguous[0]), (strided[1], contiguous[1])
+
+    def landing(self, tile: SharedTile, element: Expr) -> tuple[Expr, Expr] | None:
+        """Distance in floats of the thread's first copy from the start of the shared tile, and the way on.
+
+        The way is from there to element `element` of copy `copy`.  None where it depends on the thread, as it may for a
+        swizzled tile.
+        """
+        parts = self.walk()
+        if parts is None:
+            return None
+        first = tile.place(*self._oriented(*parts[0]))
+        place = tile.place(*self.coordinates(self.contiguous + element))
+        names = frozenset((self.copy.name, *free(element)))
+        (row, row_on), (col, col_on) = (split(part, names) for part in place)
+        if (row, col) != first or not free(row_on) | free(col_on) <= names:
+            return None
+        return row * tile.row_length + col, row_on * tile.row_length + col_on
 
     def coordinates(self, contiguous: Expr) -> tuple[Expr, Expr]:
         """(M or N, k) coordinates of the element at `contiguous` in this copy's row."""
-        strided = self.strided
+        return self._oriented(self.strided, contiguous)
+
+    def _oriented(self, strided: Expr, contiguous: Expr) -> tuple[Expr, Expr]:
         return (contiguous, strided) if self.operand.strided == "K" else (strided, contiguous)
 
 

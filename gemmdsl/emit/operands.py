@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gemmdsl.emit.printing import Printer, address
 from gemmdsl.index import Expr, Int, Var
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
-from gemmdsl.layout import AxisMap
+from gemmdsl.layout import AxisMap, SharedTile
 from gemmdsl.spec import Axis, Operand, OperandName
 
 
@@ -72,10 +72,11 @@ class StageView:
     start: str
     step: str
     distance: str
-    store_row: str
-    store_col: str
-    copy_row: str
-    copy_col: str
+    landing_first: str
+    landing: str
+    element_landing: str
+    load_coordinates: bool
+    store_coordinates: bool
     counter: str
     count: str
     first: str
@@ -87,6 +88,12 @@ class StageView:
     uses_async: bool
 
 
+def _flat(tile: SharedTile, fragment: Expr, k: Expr) -> Expr:
+    """Distance in floats of an element from the first one of a shared tile."""
+    row, col = tile.place(fragment, k)
+    return row * tile.row_length + col
+
+
 def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -> StageView:
     """The view of one staged operand; `axis` maps threads to its M or N coordinates."""
     tile, copy = staging.tile, staging.copy
@@ -96,24 +103,37 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
     assert kernel.block_k is not None
     k = Var("k", kernel.block_k.value)
     element = Var("e", copy.width.value)
-    # The vector runs along the contiguous axis: that coordinate gets the element's number.
     along_k = operand.contiguous == "K"
-    store_row, store_col = tile.place(
-        fragment if along_k else fragment + element, k + element if along_k else k
-    )
-    copy_row, copy_col = tile.place(fragment, k)
+    separable_landing = copy.landing(tile, element)
+    if separable_landing is None:
+        # The place depends on thread and copy together: it is counted from the tile's first float.
+        landing_first: Expr = Int(0)
+        landing = _flat(tile, fragment, k)
+        element_landing = _flat(tile, *((fragment, k + element) if along_k else (fragment + element, k)))
+    else:
+        landing_first, element_landing = separable_landing
+        landing = (copy.landing(tile, Int(0)) or separable_landing)[1]
     fragment_index, k_index = copy.coordinates(copy.contiguous)
     counter = Var("i" if fragment_axis == "M" else "j", axis.count.value)
     read_row, read_col = tile.place(axis.index(counter), k)
     used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
     depth_guarded = "K" not in kernel.paths[-1].full
-    (first_strided, first_contiguous), (next_strided, next_contiguous) = copy.walk()
+    separable = copy.walk()
+    if separable is None:
+        first_strided: Expr = Int(0)
+        first_contiguous: Expr = Int(0)
+
+        next_strided: Expr = fragment if along_k else k
+        next_contiguous: Expr = k if along_k else fragment
+    else:
+        (first_strided, first_contiguous), (next_strided, next_contiguous) = separable
     block = Var("block_row" if fragment_axis == "M" else "block_col")
     if along_k:
         first_strided = block + first_strided
     else:
         first_contiguous = block + first_contiguous
     step = (Int(0), kernel.block_k) if along_k else (kernel.block_k, Int(0))
+    valid = guard(kernel, operand, copy.width.name)
     shape = "[k][%s]" if tile.k_outer else "[%s][k]"
     return StageView(
         name=operand.name,
@@ -134,15 +154,16 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         fragment_index=text(fragment_index),
         k_index=text(k_index),
         uses_k_left=depth_guarded,
-        valid=guard(kernel, operand, copy.width.name),
+        valid=valid,
         aligned=alignment(kernel, operand.name, copy.width.value),
         start=address(operand, first_strided, first_contiguous, text),
         step=address(operand, step[0], step[1], text),
         distance=address(operand, next_strided, next_contiguous, text),
-        store_row=text(store_row),
-        store_col=text(store_col),
-        copy_row=text(copy_row),
-        copy_col=text(copy_col),
+        landing_first=text(landing_first),
+        landing=text(landing),
+        element_landing=text(element_landing),
+        load_coordinates=valid != copy.width.name or separable is None,
+        store_coordinates=separable_landing is None,
         counter=counter.name,
         count=text(axis.count),
         first=axis.first.name,

@@ -14,7 +14,7 @@ def tidy(text: str) -> str:
         line = line.rstrip()
         if line.lstrip().startswith("#"):
             line = line.lstrip()
-        if line or (lines and lines[-1]):
+        if line or (lines and lines[-1] and not lines[-1].endswith("{")):
             lines.extend(_broken(line))
     return "\n".join(lines).rstrip() + "\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gemmdsl.index import Expr, Int, Named, Var, minimum
+from gemmdsl.index import Expr, Int, Named, Var, less
 from gemmdsl.ir import (
     K_TILES,
     TILE,
@@ -89,6 +89,6 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     yield from (statement for statement in moves if not isinstance(statement, If))
     yield from (statement for statement in waits if isinstance(statement, WaitGroups))
     yield Barrier(AHEAD)
-    following = minimum(TILE + 1, K_TILES - 1) % slots
+    following = (TILE + less(TILE + 1, K_TILES)) % slots
     yield from _read(kernel, following, Int(0), Int(0))
     yield MultiplyFragments((block_k - 1) % sets)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmdsl.index import Expr, Op, Var, constant, free
+from gemmdsl.index import Expr, Op, Var, constant, free, less
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
@@ -118,10 +118,9 @@ def _cyclic(slot: Expr | None, tile: Var, turn: int) -> bool:
 
 
 def _ahead(expr: Expr, tile: Var, turn: int) -> bool:
-    """Whether a tile number is `tile + c`, or that but at most the last tile, no more than a turn ahead."""
-    if isinstance(expr, Op) and expr.kind == "min":
-        ahead = _offset(expr.left, tile)
-        return expr.right == K_TILES - 1 and ahead is not None and 0 <= ahead <= turn
+    """Whether a tile number is `tile + c`, or the next tile while there is one."""
+    if expr == tile + less(tile + 1, K_TILES):
+        return turn >= 1
     return _offset(expr, tile) is not None
 
 

@@ -22,7 +22,6 @@
 #include <cstdint>
 
 namespace {
-
 // Tiles and threads.
 constexpr int BLOCK_M = 32;
 constexpr int BLOCK_N = 32;
@@ -185,7 +184,6 @@ sgemm_v0_naive_general(int M, int N, int K, float alpha, const float* __restrict
 }
 
 namespace {
-
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,

@@ -18,7 +18,6 @@
 #include "sgemm_v3_2.h"
 
 namespace {
-
 void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));

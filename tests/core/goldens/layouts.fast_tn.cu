@@ -32,7 +32,6 @@
 #include <cstdint>
 
 namespace {
-
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
@@ -143,15 +142,13 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
-__device__ __forceinline__ void store_a(float (&tile)[BLOCK_K][A_ROW],
-                                        const float (&from)[A_COPIES][A_VECTOR], int thread) {
+__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    const int m = (thread % A_ROW_VECTORS) * A_VECTOR;
-    const int k = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
 #pragma unroll
     for (int e = 0; e < A_VECTOR; e += A_STORE) {
-      move<A_STORE>(&tile[k][m + e], &from[copy][e]);
+      move<A_STORE>(to + copy * (THREADS / A_ROW_VECTORS) * A_ROW + e, &from[copy][e]);
     }
   }
 }
@@ -172,15 +169,13 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
-                                        const float (&from)[B_COPIES][B_VECTOR], int thread) {
+__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
-    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
 #pragma unroll
     for (int e = 0; e < B_VECTOR; e += B_STORE) {
-      move<B_STORE>(&tile[k][n + e], &from[copy][e]);
+      move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
     }
   }
 }
@@ -272,11 +267,13 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  // Where this thread's copies of the next K tile begin.
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(thread / A_ROW_VECTORS, lda) + block_row
       + (thread % A_ROW_VECTORS) * A_VECTOR;
+  const int a_to = (thread / A_ROW_VECTORS) * A_ROW + (thread % A_ROW_VECTORS) * A_VECTOR;
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -288,8 +285,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a(stages[0].A, next_a, thread);
-    store_b(stages[0].B, next_b, thread);
+    store_a(stages[0].A[0] + a_to, next_a, thread);
+    store_b(stages[0].B[0] + b_to, next_b, thread);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
@@ -299,8 +296,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a(stages[(tile + 1) % BUFFERS].A, next_a, thread);
-      store_b(stages[(tile + 1) % BUFFERS].B, next_b, thread);
+      store_a(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
+      store_b(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
@@ -336,7 +333,6 @@ tn_fast_tn_general(int M, int N, int K, float alpha, const float* __restrict__ A
 }
 
 namespace {
-
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,

@@ -34,7 +34,6 @@
 #include <cstdint>
 
 namespace {
-
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
@@ -148,14 +147,14 @@ __device__ __forceinline__ void copy_global_async(float* to, const float* from, 
 
 // Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_a_async(float (&to)[BLOCK_K][A_ROW], const float*& from,
-                                             int lda, int m_left, int k_left, int thread) {
+__device__ __forceinline__ void copy_a_async(float* to, const float*& from, int lda, int m_left,
+                                             int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
-    copy_global_async<A_VECTOR, true>(&to[k][m ^ ((k % A_SWIZZLES) * A_SWIZZLE_UNIT)],
+    copy_global_async<A_VECTOR, true>(to + k * A_ROW + (m ^ ((k % A_SWIZZLES) * A_SWIZZLE_UNIT)),
                                       from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
   }
   from += BLOCK_K;
@@ -163,14 +162,14 @@ __device__ __forceinline__ void copy_a_async(float (&to)[BLOCK_K][A_ROW], const 
 
 // Starts copying a K tile of B into shared memory, kept as [k][n]; `from` moves on.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_b_async(float (&to)[BLOCK_K][B_ROW], const float*& from,
-                                             int ldb, int n_left, int k_left, int thread) {
+__device__ __forceinline__ void copy_b_async(float* to, const float*& from, int ldb, int n_left,
+                                             int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
     const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
-    copy_global_async<B_VECTOR, ALIGNED>(&to[k][n],
+    copy_global_async<B_VECTOR, ALIGNED>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
                                          from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
                                          valid);
   }
@@ -266,11 +265,13 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  // Where this thread's copies of the next K tile begin.
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + thread % A_ROW_VECTORS;
+  const int a_to = 0;
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -280,10 +281,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
     if (tile < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[tile].A, a_from, lda, m_left, depth - tile * BLOCK_K,
-                                  thread);
-      copy_b_async<FULL, ALIGNED>(stages[tile].B, b_from, ldb, n_left, depth - tile * BLOCK_K,
-                                  thread);
+      copy_a_async<FULL, ALIGNED>(stages[tile].A[0] + a_to, a_from, lda, m_left,
+                                  depth - tile * BLOCK_K, thread);
+      copy_b_async<FULL, ALIGNED>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
+                                  depth - tile * BLOCK_K, thread);
     }
     __pipeline_commit();
   }
@@ -291,10 +292,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // this tile has landed for all, and nobody reads the last one any more
     if (tile + BUFFERS - 1 < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].A, a_from, lda, m_left,
-                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
-      copy_b_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].B, b_from, ldb, n_left,
-                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+      copy_a_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].A[0] + a_to, a_from, lda,
+                                  m_left, depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+      copy_b_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].B[0] + b_to, b_from, ldb,
+                                  n_left, depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
     }
     __pipeline_commit();
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
@@ -336,7 +337,6 @@ sgemm_swizzled_async_general(int M, int N, int K, float alpha, const float* __re
 }
 
 namespace {
-
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,

@@ -33,7 +33,6 @@
 #include <cstdint>
 
 namespace {
-
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
@@ -62,8 +61,8 @@ constexpr int A_READ = 4;  // floats per shared read
 constexpr int A_ROW_VECTORS = BLOCK_K / A_VECTOR;  // loads per row of the global tile
 constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
 constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
-constexpr int A_SWIZZLES = 8;  // different row patterns
 constexpr int A_SWIZZLE_UNIT = 4;  // floats that stay together
+constexpr int A_SWIZZLES = 8;  // different row patterns
 
 // How B moves and where its tile lies.
 constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
@@ -146,15 +145,16 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
-__device__ __forceinline__ void store_a(float (&tile)[BLOCK_K][A_ROW],
-                                        const float (&from)[A_COPIES][A_VECTOR], int thread) {
+__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
 #pragma unroll
     for (int e = 0; e < A_VECTOR; e += A_STORE) {
-      move<A_STORE>(&tile[k + e][m ^ (((k + e) % A_SWIZZLES) * A_SWIZZLE_UNIT)], &from[copy][e]);
+      move<A_STORE>(to + (k + e) * A_ROW + (m ^ (((k + e) % A_SWIZZLES) * A_SWIZZLE_UNIT)),
+                    &from[copy][e]);
     }
   }
 }
@@ -175,15 +175,13 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
-                                        const float (&from)[B_COPIES][B_VECTOR], int thread) {
+__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
-    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
 #pragma unroll
     for (int e = 0; e < B_VECTOR; e += B_STORE) {
-      move<B_STORE>(&tile[k][n + e], &from[copy][e]);
+      move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
     }
   }
 }
@@ -277,11 +275,13 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  // Where this thread's copies of the next K tile begin.
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + (thread % A_ROW_VECTORS) * A_VECTOR;
+  const int a_to = 0;
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -293,8 +293,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a(stages[0].A, next_a, thread);
-    store_b(stages[0].B, next_b, thread);
+    store_a(stages[0].A[0] + a_to, next_a, thread);
+    store_b(stages[0].B[0] + b_to, next_b, thread);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
@@ -304,8 +304,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a(stages[(tile + 1) % BUFFERS].A, next_a, thread);
-      store_b(stages[(tile + 1) % BUFFERS].B, next_b, thread);
+      store_a(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
+      store_b(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
@@ -343,7 +343,6 @@ sgemm_swizzled_paired_general(int M, int N, int K, float alpha, const float* __r
 }
 
 namespace {
-
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,

@@ -32,7 +32,6 @@
 #include <cstdint>
 
 namespace {
-
 // Tiles and threads.
 constexpr int BLOCK_M = 60;
 constexpr int BLOCK_N = 120;
@@ -137,23 +136,21 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
-__device__ __forceinline__ void store_a(float (&tile)[BLOCK_K][A_ROW],
-                                        const float (&from)[A_COPIES][A_VECTOR], int thread) {
+__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
-    const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
 #pragma unroll
     for (int e = 0; e < A_VECTOR; e += A_STORE) {
-      move<A_STORE>(&tile[k + e][m], &from[copy][e]);
+      move<A_STORE>(to + e * A_ROW + copy * (THREADS / A_ROW_VECTORS), &from[copy][e]);
     }
   }
 }
 
 // Copies a K tile of A into shared memory; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_a(float (&to)[BLOCK_K][A_ROW], const float*& from, int lda,
-                                       int m_left, int k_left, int thread) {
+__device__ __forceinline__ void copy_a(float* to, const float*& from, int lda, int m_left,
+                                       int k_left, int thread) {
   alignas(16) float staged[A_COPIES][A_VECTOR];
   load_a<FULL, ALIGNED>(staged, from, lda, m_left, k_left, thread);
   store_a(to, staged, thread);
@@ -175,23 +172,21 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float (&tile)[BLOCK_K][B_ROW],
-                                        const float (&from)[B_COPIES][B_VECTOR], int thread) {
+__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
+                                        int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
-    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
 #pragma unroll
     for (int e = 0; e < B_VECTOR; e += B_STORE) {
-      move<B_STORE>(&tile[k][n + e], &from[copy][e]);
+      move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
     }
   }
 }
 
 // Copies a K tile of B into shared memory; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void copy_b(float (&to)[BLOCK_K][B_ROW], const float*& from, int ldb,
-                                       int n_left, int k_left, int thread) {
+__device__ __forceinline__ void copy_b(float* to, const float*& from, int ldb, int n_left,
+                                       int k_left, int thread) {
   alignas(16) float staged[B_COPIES][B_VECTOR];
   load_b<FULL, ALIGNED>(staged, from, ldb, n_left, k_left, thread);
   store_b(to, staged, thread);
@@ -282,11 +277,13 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
-  // Where this thread's copies of the next K tile begin.
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + (thread % A_ROW_VECTORS) * A_VECTOR;
+  const int a_to = (thread % A_ROW_VECTORS) * A_VECTOR * A_ROW + thread / A_ROW_VECTORS;
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
   C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
@@ -294,8 +291,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   float acc[THREAD_M][THREAD_N] = {};
 
   for (int tile = 0; tile < k_tiles; ++tile) {
-    copy_a<FULL, ALIGNED>(stage.A, a_from, lda, m_left, depth - tile * BLOCK_K, thread);
-    copy_b<FULL, ALIGNED>(stage.B, b_from, ldb, n_left, depth - tile * BLOCK_K, thread);
+    copy_a<FULL, ALIGNED>(stage.A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K, thread);
+    copy_b<FULL, ALIGNED>(stage.B[0] + b_to, b_from, ldb, n_left, depth - tile * BLOCK_K, thread);
     __syncthreads();  // the tile is complete before anyone reads it
     multiply_tile(acc, stage, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
@@ -332,7 +329,6 @@ sgemm_t6x10_general(int M, int N, int K, float alpha, const float* __restrict__ 
 }
 
 namespace {
-
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
