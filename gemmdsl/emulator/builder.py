@@ -95,6 +95,9 @@ def host_unit(plan: LaunchPlan, text: str) -> str:
         lines += [
             f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
             f" {', '.join(parameters)}) {{",
+            # The launcher asks for more than 48 KB by itself; here the plan is followed without it.
+            f"    cudaFuncSetAttribute({entry.name}, cudaFuncAttributeMaxDynamicSharedMemorySize,"
+            " static_cast<int>(shared));",
             f"    return gemm_emu::launch_kernel({entry.name}, {{blocks, 1, 1}}, {{threads, 1, 1}}, shared,"
             f" {', '.join(arguments)});",
             "}",
