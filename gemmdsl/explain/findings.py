@@ -1,0 +1,195 @@
+"""What a report points at: each finding says where, how much, what mends it, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.compiled import Compiled
+from gemmdsl.analysis.occupancy import Occupancy
+from gemmdsl.analysis.roofline import Roofline
+from gemmdsl.explain.advice import Suggestion
+from gemmdsl.ir import Kernel
+from gemmdsl.spec import OperandName
+
+Weight = Literal["warning", "note"]
+# Losses below this share are not worth a finding.
+_SMALL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding; `line` is of the emitted CUDA (0: none), `advice` is empty where none is known."""
+
+    code: str
+    weight: Weight
+    message: str
+    advice: str = ""
+    line: int = 0
+
+
+def findings(
+    kernel: Kernel,
+    accesses: Sequence[Access],
+    compiled: Compiled | None,
+    occupancy: Occupancy,
+    roofline: Roofline,
+    mends: Mapping[tuple[str, str], Suggestion],
+) -> tuple[Finding, ...]:
+    """Every finding, the dearest kind first: what is wrong, then what differs, then what to know."""
+    found = [*_conflicts(kernel, accesses, mends), *_sectors(accesses)]
+    if compiled is not None:
+        found += [*_spills(compiled, kernel), *_differences(accesses, compiled)]
+    found += [*_occupancy(occupancy), *_tail(roofline)]
+    return tuple(sorted(found, key=lambda finding: finding.weight != "warning"))
+
+
+def _conflicts(
+    kernel: Kernel, accesses: Sequence[Access], mends: Mapping[tuple[str, str], Suggestion]
+) -> Iterator[Finding]:
+    for access in accesses:
+        if access.space != "shared" or not access.total.excess:
+            continue
+        ideal = access.total.ideal / access.total.requests
+        mend = mends.get((access.operand or "", access.kind))
+        advice = _mended(kernel, mend) if mend else "no single change at equal resources removes all of them"
+        yield Finding(
+            "bank-conflict",
+            "warning",
+            f"{access.kind}s of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
+            f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts",
+            advice,
+            access.line,
+        )
+
+
+def _mended(kernel: Kernel, mend: Suggestion) -> str:
+    extra = mend.shared_bytes - kernel.shared_bytes
+    price = f"costs {extra} bytes of shared memory" if extra > 0 else "costs no memory"
+    words = "; ".join(" ".join(f"{move.group} {move.word}".split()) for move in mend.changes)
+    return f"`{words}` removes the conflicts; {price}"
+
+
+def _sectors(accesses: Sequence[Access]) -> Iterator[Finding]:
+    for access in accesses:
+        if access.space == "global" and access.total.share > _SMALL:
+            yield Finding(
+                "sectors",
+                "warning",
+                f"{access.kind}s of {access.operand} touch {access.total.per_request:.3g} sectors per request"
+                f" and use {access.total.efficiency:.0%} of them",
+                _wider(access),
+                access.line,
+            )
+
+
+def _wider(access: Access) -> str:
+    if access.operand == "C":
+        return (
+            "let neighbouring lanes store neighbours: `thread ... as` smaller pieces, `store C { vector 4 }`"
+        )
+    return f"let neighbouring lanes load neighbours: `stage {access.operand} {{ vector 4 }}`"
+
+
+def _spills(compiled: Compiled, kernel: Kernel) -> Iterator[Finding]:
+    usage = compiled.usage
+    if usage.spills or usage.stack:
+        outputs = kernel.threads.rows.count.value * kernel.threads.cols.count.value
+        causes = [f"{outputs} accumulators of a thread"]
+        if kernel.min_blocks:
+            causes.append(f"`min_blocks {kernel.min_blocks}`, which caps registers at {usage.registers}")
+        yield Finding(
+            "local-memory",
+            "warning",
+            f"{usage.entry} keeps {usage.stack} bytes of stack in local memory:"
+            f" {usage.spill_stores} bytes stored, {usage.spill_loads} loaded",
+            f"likely causes: {', '.join(causes)}; use a smaller thread tile or drop min_blocks",
+        )
+
+
+def _differences(accesses: Sequence[Access], compiled: Compiled) -> Iterator[Finding]:
+    """Where the machine code makes other accesses than the schedule asks for."""
+    pairs: tuple[tuple[Space, Kind], ...] = (
+        ("shared", "load"),
+        ("shared", "store"),
+        ("global", "load"),
+        ("global", "store"),
+    )
+    operands: tuple[OperandName, ...] = ("A", "B", "C")
+    for space, kind in pairs:
+        for operand in operands:
+            asked = _widths(accesses, space, kind, operand)
+            made = _widths(compiled.accesses, space, kind, operand)
+            if asked == made:
+                continue
+            before, after = (
+                summed(_of(found, operand), space, kind, None) for found in (accesses, compiled.accesses)
+            )
+            narrower = max(made, default=0) < max(asked, default=0)
+            line = next((a.line for a in _of(accesses, operand) if (a.space, a.kind) == (space, kind)), 0)
+            yield Finding(
+                "compiled-differently",
+                "warning" if narrower else "note",
+                f"{space} {kind}s of {operand}: asked for {_shown(asked)}, compiled to {_shown(made)};"
+                f" {before.cost:,} {_unit(space)} as written, {after.cost:,} as compiled",
+                _meaning(before, after, narrower),
+                line,
+            )
+
+
+def _of(accesses: Sequence[Access], operand: OperandName) -> list[Access]:
+    return [access for access in accesses if access.operand == operand]
+
+
+def _widths(accesses: Sequence[Access], space: Space, kind: Kind, operand: OperandName) -> dict[int, int]:
+    """Requests by width."""
+    found: dict[int, int] = {}
+    for access in _of(accesses, operand):
+        if (access.space, access.kind) == (space, kind):
+            found[access.width] = found.get(access.width, 0) + access.total.requests
+    return found
+
+
+def _shown(widths: Mapping[int, int]) -> str:
+    parts = [f"{requests:,} of {8 * width} bits" for width, requests in sorted(widths.items())]
+    return " + ".join(parts) or "none"
+
+
+def _unit(space: Space) -> str:
+    return "wavefronts" if space == "shared" else "sectors"
+
+
+def _meaning(before: Count, after: Count, narrower: bool) -> str:
+    if narrower:
+        return "the compiler could not prove alignment, or split the access: look at its line"
+    if after.excess < before.excess:
+        return (
+            "merged accesses avoid the conflicts that the schedule would have; padding for them buys nothing"
+        )
+    if after.cost < before.cost:
+        return "merging neighbours saves requests"
+    return "the counters of a profiler follow the compiled code"
+
+
+def _occupancy(occupancy: Occupancy) -> Iterator[Finding]:
+    if occupancy.blocks == 0:
+        yield Finding(
+            "no-block-fits",
+            "warning",
+            f"no block fits on an SM of {occupancy.target}: limited by {' and '.join(occupancy.limiters)}",
+            "use a smaller block or thread tile, or fewer buffers",
+        )
+
+
+def _tail(roofline: Roofline) -> Iterator[Finding]:
+    waves = roofline.waves
+    if waves.lost > _SMALL:
+        yield Finding(
+            "tail",
+            "note",
+            f"{waves.blocks} blocks on {roofline.gpu} are {waves.waves:.2f} waves: the last one leaves"
+            f" {waves.lost:.0%} of the GPU's time unused",
+            "smaller block tiles, or a number of them just below a multiple of the SMs, lose less",
+        )

@@ -1,0 +1,137 @@
+"""All that a report shows of one schedule at one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmdsl.analysis.access import Access
+from gemmdsl.analysis.compiled import Compiled, build, compiled
+from gemmdsl.analysis.lines import source_map
+from gemmdsl.analysis.occupancy import Occupancy, estimated_registers, occupancy
+from gemmdsl.analysis.roofline import Roofline, roofline
+from gemmdsl.analysis.sass import CannotEvaluate
+from gemmdsl.analysis.shape import Shape, path_for
+from gemmdsl.analysis.written import written
+from gemmdsl.checker import Program
+from gemmdsl.cuda_source import CudaSource
+from gemmdsl.diagnostics import GemmError, error
+from gemmdsl.emit import emit
+from gemmdsl.explain.advice import Suggestion, mended, suggestions
+from gemmdsl.explain.findings import Finding, findings
+from gemmdsl.ir import Kernel, Path
+from gemmdsl.passes import steps
+from gemmdsl.spec import Spec
+from gemmdsl.target import TARGETS
+from gemmdsl.toolchain import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One schedule at one shape.
+
+    `machine` is None when the machine code was not asked for or cannot be had; `no_machine` says why.
+    `registers` is ptxas's figure, or the estimate.  `occupancies` has every target, this one's first.
+    `suggested` is None when no suggestions were asked for.
+    """
+
+    spec: Spec
+    kernel: Kernel
+    source: CudaSource
+    shape: Shape
+    path: Path
+    accesses: tuple[Access, ...]
+    machine: Compiled | None
+    no_machine: str
+    estimated: int
+    registers: int
+    occupancies: tuple[Occupancy, ...]
+    roofline: Roofline
+    findings: tuple[Finding, ...]
+    suggested: tuple[Suggestion, ...] | None
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return self.occupancies[0]
+
+    @property
+    def counted(self) -> tuple[Access, ...]:
+        """The accesses that a profiler would see: as compiled, or as written where that is not known."""
+        return self.machine.accesses if self.machine is not None else self.accesses
+
+
+def model(
+    program: Program,
+    spec: Spec,
+    shape: Shape,
+    *,
+    compile: bool = True,
+    suggest: bool = False,
+) -> Model:
+    """The model of a checked schedule of `program`.
+
+    With `compile`, machine code is looked at too if there is a toolkit.  GemmError when an assumption of the
+    schedule does not hold for the shape.
+    """
+    last = steps(spec)[-1]
+    kernel = last.kernel
+    path = path_for(kernel, shape)
+    if path is None:
+        broken = [str(condition) for condition in kernel.preconditions if not condition.holds(shape.sizes)]
+        raise GemmError(
+            [
+                error(
+                    "G731", f"schedule `{spec.schedule.name}` assumes {', '.join(broken)}, not so for {shape}"
+                )
+            ]
+        )
+    source = emit(kernel, last.proofs)
+    accesses = written(kernel, shape, source_map(source.text))
+    machine, reason = _machine(kernel, source, shape) if compile else (None, "it was not asked for")
+    estimated = estimated_registers(kernel)
+    registers = machine.usage.registers if machine is not None else estimated
+    occupancies = _occupancies(kernel, registers)
+    roof = roofline(
+        kernel,
+        shape,
+        occupancies[0],
+        machine.accesses if machine is not None else accesses,
+        machine.instructions if machine is not None else None,
+    )
+    return Model(
+        spec=spec,
+        kernel=kernel,
+        source=source,
+        shape=shape,
+        path=path,
+        accesses=accesses,
+        machine=machine,
+        no_machine=reason,
+        estimated=estimated,
+        registers=registers,
+        occupancies=occupancies,
+        roofline=roof,
+        findings=findings(kernel, accesses, machine, occupancies[0], roof, mended(program, spec, accesses)),
+        suggested=suggestions(program, spec) if suggest else None,
+    )
+
+
+def _machine(kernel: Kernel, source: CudaSource, shape: Shape) -> tuple[Compiled | None, str]:
+    """The compiled view, or why there is none."""
+    try:
+        return compiled(kernel, source, build(source), shape), ""
+    except ToolError as problem:
+        return None, problem.diagnostics[0].message
+    except CannotEvaluate as problem:
+        return None, f"the machine code has something unknown: {problem}"
+
+
+def _occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:
+    """Of the schedule's target first, then of the others in the order of the table."""
+    own = kernel.spec.target
+    others = (target for target in TARGETS.values() if target != own)
+    threads = kernel.threads.threads.value
+    return tuple(
+        occupancy(target, threads, registers, kernel.shared_bytes)
+        for target in (own, *others)
+        if kernel.shared_bytes <= target.shared_per_block
+    )

@@ -1,0 +1,246 @@
+"""The report as text, for a terminal of 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.bankmap import bank_map
+from gemmdsl.analysis.banks import BANKS
+from gemmdsl.checker import Program
+from gemmdsl.explain.advice import Suggestion, as_diff
+from gemmdsl.explain.findings import Finding
+from gemmdsl.explain.model import Model
+from gemmdsl.explain.pictures import Ownership, ownership
+from gemmdsl.target import WARP_SIZE
+
+_MOST_CELLS = 16
+
+
+def text(report: Model, program: Program) -> str:
+    """The whole report; ends in a newline."""
+    compiler = report.machine.compiler if report.machine is not None else ""
+    spaces: tuple[tuple[str, Space], ...] = (
+        ("Shared memory", "shared"),
+        ("Global memory", "global"),
+    )
+    parts = [_head(report), _picture(report)]
+    for title, space in spaces:
+        unit = "wavefronts" if space == "shared" else "32-byte sectors"
+        asked = _table(f"{title} as written ({unit})", report.accesses, space)
+        parts.append(asked)
+        if report.machine is not None and asked:
+            made = _table(f"{title} as compiled by {compiler} ({unit})", report.machine.accesses, space)
+            parts.append(
+                made if _differs(report, space) else f"{title} as compiled by {compiler}: the same\n"
+            )
+        if space == "shared":
+            parts.append(_banks(report.accesses))
+    parts += [_instructions(report), _resources(report), _roofline(report), _findings(report.findings)]
+    if report.suggested is not None:
+        parts.append(_suggestions(report, program, report.suggested))
+    return "\n".join(part for part in parts if part)
+
+
+def _differs(report: Model, space: Space) -> bool:
+    """Whether the machine code makes other accesses than the schedule asks for."""
+    assert report.machine is not None
+    views = (report.accesses, report.machine.accesses)
+    asked, made = (
+        {(a.operand, a.kind, a.width, a.asynchronous): a.total for a in view if a.space == space}
+        for view in views
+    )
+    return asked != made
+
+
+def _head(report: Model) -> str:
+    schedule, plan = report.spec.schedule, report.source.plan
+    per_m, per_n = -(-report.shape.m // plan.block_m), -(-report.shape.n // plan.block_n)
+    tile = f"{schedule.block_m} x {schedule.block_n}" + (f" x {schedule.block_k}" if schedule.staged else "")
+    rows = [
+        f"{schedule.name} for {report.spec.problem.name} on {report.spec.target.name}, {report.shape}"
+        f" (lda {report.shape.lda}, ldb {report.shape.ldb}, ldc {report.shape.ldc}), path {report.path.name}",
+        f"  {per_m * per_n:,} blocks of {plan.threads} threads, block tile {tile}, thread tile"
+        f" {schedule.thread_m} x {schedule.thread_n}, {report.kernel.shared_bytes:,} bytes of shared memory",
+    ]
+    if report.machine is None:
+        rows.append(f"  machine code was not looked at: {report.no_machine}")
+    return "\n".join(rows) + "\n"
+
+
+def _picture(report: Model) -> str:
+    """Lanes of the first warp over its pieces of the block tile."""
+    owned = ownership(report.kernel).of_warp(0)
+    cells = [row[:_MOST_CELLS] for row in owned.owners[:_MOST_CELLS]]
+    lines = [f"Warp 0: each number is the lane that owns a piece of {owned.piece[0]} x {owned.piece[1]}"]
+    lines.append("     n " + "".join(f"{n:4}" for n in owned.cols[:_MOST_CELLS]) + _more(owned.cols))
+    for m, row in zip(owned.rows, cells, strict=False):
+        marks = "".join(f"{owner % WARP_SIZE:4}" if owner >= 0 else "   ." for owner in row)
+        lines.append(f" m {m:4}{marks}{_more(owned.cols)}")
+    if len(owned.rows) > _MOST_CELLS:
+        lines.append("    ...")
+    lines += _warps(report, ownership(report.kernel))
+    return "\n".join(lines) + "\n"
+
+
+def _more(cells: Sequence[int]) -> str:
+    return " .." if len(cells) > _MOST_CELLS else ""
+
+
+def _warps(report: Model, owned: Ownership) -> Iterator[str]:
+    """Where each warp starts."""
+    count = -(-report.source.plan.threads // WARP_SIZE)
+    places = []
+    for warp in range(min(count, 8)):
+        mine = owned.of_warp(warp)
+        places.append(f"{warp}: ({mine.rows[0]}, {mine.cols[0]})")
+    yield f"Warps start at (m, n) {', '.join(places)}{', ...' if count > 8 else ''}"
+
+
+def _table(title: str, accesses: Sequence[Access], space: Space) -> str:
+    """Accesses of one memory, and their sums by direction."""
+    rows = [access for access in accesses if access.space == space]
+    if not rows:
+        return ""
+    kinds: tuple[Kind, ...] = ("load", "store")
+    cost, excess = ("wavefronts", "conflicts") if space == "shared" else ("sectors", "excess")
+    lines = [
+        title,
+        f"  {'line':>5} {'access':<8} {'bits':>4} {'requests':>15} {cost:>15} {'ideal':>15} {excess:>15}"
+        f" {'share':>7} {'per req':>7}",
+    ]
+    for access in rows:
+        line = f"{access.line:5}" if access.line else "     "
+        lines.append(f"  {line} {access.name:<8} {8 * access.width:4} {_numbers(access.total)}")
+    for kind in kinds:
+        total = summed(rows, space, kind, None)
+        if total.requests:
+            lines.append(f"  {'':5} {f'all {kind}s':<13} {_numbers(total)}")
+    per_tile = [access for access in rows if access.per_tile is not None]
+    if per_tile and space == "shared":
+        shown = ", ".join(
+            f"{access.name} {access.per_tile.cost}" for access in per_tile if access.per_tile is not None
+        )
+        lines.append(f"  wavefronts per block and K tile: {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(count: Count) -> str:
+    return (
+        f"{count.requests:15,} {count.cost:15,} {count.ideal:15,} {count.excess:15,}"
+        f" {count.share:7.2%} {count.per_request:7.3f}"
+    )
+
+
+def _banks(accesses: Sequence[Access]) -> str:
+    """For each access with conflicts, the lanes that meet in its fullest bank."""
+    lines = ["Where lanes meet, in the dearest instruction of each access"]
+    for access in accesses:
+        if access.space != "shared" or not access.total.excess or not access.example:
+            continue
+        worst = max(bank_map(access.kind, access.width, access.example), key=lambda one: one.wavefronts)
+        words = worst.banks[worst.worst]
+        full = sum(len(bank) == worst.wavefronts for bank in worst.banks)
+        meet = ", ".join(f"lane {_lanes(lanes)} word {word}" for word, lanes in words[:6])
+        more = ", ..." if len(words) > 6 else ""
+        lines.append(
+            f"  {access.name}: {worst.wavefronts}-way in {full} of {BANKS} banks;"
+            f" bank {worst.worst}: {meet}{more}"
+        )
+    return "\n".join(lines) + "\n" if len(lines) > 1 else ""
+
+
+def _lanes(lanes: tuple[int, ...]) -> str:
+    if len(lanes) > 2 and lanes == tuple(range(lanes[0], lanes[-1] + 1)):
+        return f"{lanes[0]}-{lanes[-1]}"
+    return "/".join(map(str, lanes[:4])) + ("/.." if len(lanes) > 4 else "")
+
+
+def _instructions(report: Model) -> str:
+    machine = report.machine
+    if machine is None:
+        return ""
+    lines = [
+        f"Instructions as compiled: {machine.instructions:,} issued by warps, {machine.ffma_share:.1%} FFMA;"
+        f" main loop {machine.loop_ffma_share:.1%}",
+    ]
+    unit = "K tile" if report.kernel.staging is not None else "k"
+    lines.append(f"  per warp and {unit} of the main loop:")
+    for kind, count in machine.loop_mix.items():
+        lines.append(f"    {kind:<22} {count:9.1f}")
+    return "\n".join(lines) + "\n"
+
+
+def _resources(report: Model) -> str:
+    usage = report.machine.usage if report.machine is not None else None
+    if usage is not None:
+        registers = (
+            f"{usage.registers} registers by ptxas (estimate {report.estimated}), stack {usage.stack} bytes,"
+            f" spills {usage.spill_stores} stored and {usage.spill_loads} loaded"
+        )
+    else:
+        registers = f"{report.estimated} registers, an estimate"
+    lines = ["Resources", f"  {registers}"]
+    lines.append(f"  {'target':<8} {'blocks/SM':>9} {'warps':>9} {'occupancy':>9}  limited by")
+    for occupancy in report.occupancies:
+        warps = f"{occupancy.warps}/{occupancy.max_warps}"
+        mark = "*" if occupancy is report.occupancy else " "
+        lines.append(
+            f" {mark}{occupancy.target:<8} {occupancy.blocks:9} {warps:>9}"
+            f" {occupancy.share:9.0%}  {', '.join(occupancy.limiters)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _roofline(report: Model) -> str:
+    roof = report.roofline
+    lines = [f"Intensity and ceilings on {roof.gpu}, {roof.peak_tflops:.1f} TFLOP/s peak"]
+    for tier in roof.intensities:
+        lines.append(
+            f"  {tier.tier:<30} {tier.floats_per_fma:10.5f} floats per FMA"
+            f" {tier.flop_per_byte:10.2f} FLOP per byte"
+        )
+    for name, seconds in roof.ceilings:
+        mark = "  <- binds" if name == roof.binding else ""
+        lines.append(f"  {name:<30} {seconds * 1e6:10.1f} us alone{mark}")
+    waves = roof.waves
+    lines.append(
+        f"  {waves.blocks:,} blocks, {waves.resident:,} at a time: {waves.waves:.2f} waves,"
+        f" {waves.lost:.1%} lost to the last one"
+    )
+    best, worst = roof.fastest, roof.slowest
+    if best > 0:
+        speed = report.shape.flops / best / 1e12
+        lines.append(
+            f"  time between {best * 1e6:.1f} us ({speed:.1f} TFLOP/s, everything else hidden)"
+            f" and {worst * 1e6:.1f} us (nothing hidden)"
+        )
+    lines.append("  assumes boost clock, matrices moved once between DRAM and cache, no launch overhead")
+    return "\n".join(lines) + "\n"
+
+
+def _findings(found: Sequence[Finding]) -> str:
+    if not found:
+        return "Findings: none\n"
+    lines = ["Findings"]
+    for finding in found:
+        place = f", line {finding.line}" if finding.line else ""
+        lines.append(f"  {finding.weight}[{finding.code}]{place}: {finding.message}")
+        if finding.advice:
+            lines.append(f"    {finding.advice}")
+    return "\n".join(lines) + "\n"
+
+
+def _suggestions(report: Model, program: Program, found: Sequence[Suggestion]) -> str:
+    if not found:
+        return "Suggestions: no neighbour takes fewer wavefronts at equal resources\n"
+    parts = ["Suggestions: the best neighbours with few changes, as written, per block and K tile"]
+    for suggestion in found:
+        cost = suggestion.cost
+        parts.append(
+            f"  {cost.wavefronts} wavefronts ({cost.conflicts} conflicts), {cost.sectors} sectors,"
+            f" {cost.requests} requests, {suggestion.shared_bytes:,} bytes of shared memory"
+            f" ({report.kernel.shared_bytes:,} now)\n"
+        )
+        parts.append(as_diff(program, suggestion))
+    return "\n".join(parts)
