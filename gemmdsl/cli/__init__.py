@@ -21,8 +21,11 @@ COMMANDS: dict[str, str] = {
     "compile": "Turn schedules into CUDA.",
     "run": "Compile a schedule, run it and compare the result with numpy.",
     "test": "Test schedules on hundreds of sizes, and shrink what fails.",
+    "explain": "Say what a schedule costs, and what to change.",
+    "bench": "Verify kernels on a GPU, then time them.",
     "ir": "Show the tile IR before and after each pass.",
     "rules": "List the rules a schedule has to keep.",
+    "doctor": "Say which tools and devices are there, and how to get what is missing.",
 }
 
 
