@@ -151,6 +151,11 @@ class Gpu:
             with self.current(), self._guarded("filling memory"):
                 self.cuda.memset_d32_async(address, word, count, stream)
 
+    def copy(self, to: int, origin: int, size: int, stream: Handle = None) -> None:
+        """Copy `size` bytes on the device."""
+        with self.current(), self._guarded("copying on the GPU"):
+            self.cuda.memcpy_dtod_async(to, origin, size, stream)
+
     def copy_lines(
         self,
         to: int,

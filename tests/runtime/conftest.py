@@ -17,7 +17,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     for name, module in modules(made).items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("gemmdsl.runtime.kernel.cached_cubin", made.compile)
+    for module in ("gemmdsl.runtime.kernel", "gemmdsl.bench.support"):
+        monkeypatch.setattr(f"{module}.cached_cubin", made.compile)
     yield made
     close_all()
     assert made.stack == [], "a context was left current"

@@ -28,7 +28,6 @@ ATTRIBUTES = {
     "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
     "L2_CACHE_SIZE": 2**20,
 }
-Handler = Callable[..., None]
 
 
 class Error(Exception):
@@ -55,7 +54,8 @@ class World:
     retained: int = 0
     used: dict[int, tuple[int, Any, int]] = field(default_factory=dict)
     sources: dict[str, CudaSource] = field(default_factory=dict)
-    handlers: dict[str, Handler] = field(default_factory=dict)
+    captures: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    graphs: int = 0
     refuse_cubins: bool = False
     fail_waiting: bool = False
     launches: list[tuple[str, int, int, int]] = field(default_factory=list)
@@ -73,6 +73,13 @@ class World:
 
     def compile(self, text: str, target: str) -> Cubin:
         return Cubin(target, text.encode(), self.usage, "nvcc 13.0")
+
+    def do(self, stream: int, work: Callable[[], None]) -> None:
+        """Do it now, or when the graph that the stream is captured for is launched."""
+        if stream in self.captures:
+            self.captures[stream].append(work)
+        else:
+            work()
 
     def bytes_used(self) -> int:
         return sum(size for size, _, _ in self.used.values())
@@ -222,10 +229,16 @@ def _driver(world: World) -> dict[str, Any]:
             assert len(arguments) == len(self.format)
             if shared_size > max(49152, world.opted_in.get(self.name, 0)):
                 raise LogicError("cuLaunchKernel failed: invalid argument")
-            world.launches.append((self.name, grid[0], shared_size, stream.handle if stream else 0))
+            handle = stream.handle if stream else 0
+            world.do(handle, lambda: self._run(grid, shared_size, handle, arguments))
+
+        def _run(
+            self, grid: tuple[int, int, int], shared_size: int, handle: int, arguments: tuple[float, ...]
+        ) -> None:
+            world.launches.append((self.name, grid[0], shared_size, handle))
             world.clock += world.milliseconds(self.name)
             if self.source is None:
-                world.handlers[self.name](grid, block, *arguments)
+                SUPPORT[self.name](*arguments)
                 return
             names = [parameter.name for parameter in self.source.plan.parameters]
             entry = next(entry for entry in self.source.plan.entries if entry.name == self.name)
@@ -270,6 +283,11 @@ def _driver(world: World) -> dict[str, Any]:
         world.need_context()
         words(address, count)[...] = word
 
+    def copy(to: int, origin: int, size: int, stream: Stream | None = None) -> None:
+        world.need_context()
+        world.clock += world.milliseconds("copy")
+        ctypes.memmove(to, origin, size)
+
     class Memcpy2D:
         src_pitch = dst_pitch = width_in_bytes = height = 0
 
@@ -303,6 +321,7 @@ def _driver(world: World) -> dict[str, Any]:
         "memcpy_htod": upload,
         "memcpy_dtoh": download,
         "memset_d32_async": fill,
+        "memcpy_dtod_async": copy,
         "device_attribute": SimpleNamespace(**{name: name for name in ATTRIBUTES}),
         "function_attribute": SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="MAX_DYNAMIC"),
     }
@@ -365,7 +384,34 @@ def _bindings(world: World) -> dict[str, Any]:
         device = world.device_of(address)
         return (1, 0) if device is None else (0, device)
 
+    def begin(stream: int, mode: str) -> tuple[int]:
+        world.captures[stream] = []
+        return (0,)
+
+    def end(stream: int) -> tuple[int, Any]:
+        return 0, world.captures.pop(stream)
+
+    def instantiate(graph: Any, flags: int) -> tuple[int, Any]:
+        world.graphs += 1
+        return 0, graph
+
+    def launch(graph: Any, stream: int) -> tuple[int]:
+        for work in graph:
+            work()
+        return (0,)
+
+    def destroy(graph: Any) -> tuple[int]:
+        world.graphs -= 1
+        return (0,)
+
     return {
+        "CUstreamCaptureMode": SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed"),
+        "cuStreamBeginCapture": begin,
+        "cuStreamEndCapture": end,
+        "cuGraphInstantiate": instantiate,
+        "cuGraphDestroy": lambda graph: (0,),
+        "cuGraphLaunch": launch,
+        "cuGraphExecDestroy": destroy,
         "CUstream": int,
         "CUpointer_attribute": SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal"),
         "cuEventCreate": create,
@@ -374,3 +420,59 @@ def _bindings(world: World) -> dict[str, Any]:
         "cuStreamWaitEvent": wait,
         "cuPointerGetAttribute": attribute,
     }
+
+
+def strided(address: int, shape: tuple[int, int], strides: tuple[int, int]) -> Any:
+    """A float32 matrix in device memory; strides in elements."""
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    return np.lib.stride_tricks.as_strided(
+        words(address, span).view(np.float32), shape, (4 * strides[0], 4 * strides[1])
+    )
+
+
+def _values(count: int, seed: int, largest: int) -> Any:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-largest, largest + 1, count) if largest else rng.uniform(-1, 1, count)
+    return drawn.astype(np.float32)
+
+
+def _doubles(address: int, shape: tuple[int, int]) -> Any:
+    return np.ctypeslib.as_array((ctypes.c_double * (shape[0] * shape[1])).from_address(address)).reshape(
+        shape
+    )
+
+
+def _fill(to: int, count: int, seed: int, largest: int) -> None:
+    words(to, count).view(np.float32)[...] = _values(count, seed, largest)
+
+
+def _reference(m: int, n: int, k: int, *places: int) -> None:
+    a = strided(places[0], (m, k), places[1:3]).astype(np.float64)  # type: ignore[arg-type]
+    b = strided(places[3], (k, n), places[4:6]).astype(np.float64)  # type: ignore[arg-type]
+    _doubles(places[6], (m, n))[...] = a @ b
+    _doubles(places[7], (m, n))[...] = np.abs(a) @ np.abs(b)
+
+
+def _check(
+    m: int, n: int, c: int, row: int, col: int, total: int, size: int, alpha: float, beta: float,
+    gamma: float, seed: int, tally: int,
+) -> None:  # fmt: skip
+    old = np.zeros(m * n)
+    if beta:
+        old = beta * _values(m * n, seed, 0).astype(np.float64)
+    before = np.lib.stride_tricks.as_strided(old, (m, n), (8 * row, 8 * col))
+    error = np.abs(strided(c, (m, n), (row, col)) - (alpha * _doubles(total, (m, n)) + before))
+    wrong = ~(error <= gamma * (abs(alpha) * _doubles(size, (m, n)) + np.abs(before)))
+    found = np.ctypeslib.as_array((ctypes.c_uint64 * 3).from_address(tally))
+    found[0] += np.uint64(wrong.sum())
+    if wrong.any():
+        found[1] = np.flatnonzero(wrong)[0]
+    found[2] = error.max(initial=0.0).view(np.uint64)
+
+
+SUPPORT: dict[str, Callable[..., None]] = {
+    "gemmdsl_fill": _fill,
+    "gemmdsl_reference": _reference,
+    "gemmdsl_check": _check,
+    "gemmdsl_peak": lambda *arguments: None,
+}

@@ -1,0 +1,8 @@
+"""Timing kernels on a GPU: nothing is timed whose result was not verified at the same shape in the same run.
+
+`measure` gives rows; `gemmdsl.bench.report` shows them, `gemmdsl.bench.plot` draws them.
+"""
+
+from gemmdsl.bench.measure import Row, Settings, Subject, measure
+
+__all__ = ["Row", "Settings", "Subject", "measure"]

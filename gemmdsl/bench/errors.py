@@ -1,0 +1,31 @@
+"""What can go wrong with a measurement as a whole; codes `G951` to `G953`.
+
+What is wrong with one kernel is told in its row.
+"""
+
+from __future__ import annotations
+
+from gemmdsl.diagnostics import GemmError, error
+
+
+def no_baseline(reason: str) -> GemmError:
+    """No library that binds cuBLAS is installed."""
+    return GemmError(
+        [
+            error(
+                "G951",
+                f"there is nothing to compare with: {reason}",
+                help="pip install torch, or cupy-cuda13x; or --against none",
+            )
+        ]
+    )
+
+
+def no_matplotlib(reason: str) -> GemmError:
+    """Plots need a library."""
+    return GemmError([error("G952", f"plots need matplotlib: {reason}", help="pip install 'gemmdsl[plot]'")])
+
+
+def nothing_to_draw() -> GemmError:
+    """No row has a time."""
+    return GemmError([error("G953", "there is nothing to draw: no kernel was timed")])

@@ -1,0 +1,91 @@
+"""Draws a report: the ladder at the largest cube, and each schedule over the sizes of all cubes."""
+
+from __future__ import annotations
+
+import io
+from importlib import import_module
+from typing import Any
+
+from gemmdsl.bench.errors import no_matplotlib, nothing_to_draw
+from gemmdsl.bench.measure import Report, Row, Shape
+
+_LIGHT = "#9db8d2"
+_DARK = "#1f4e79"
+_BASELINE = "#c0504d"
+
+
+def drawn(report: Report, form: str) -> bytes:
+    """An image, `form` being svg or png; GemmError without matplotlib, or when nothing was timed."""
+    try:
+        matplotlib = import_module("matplotlib")
+        matplotlib.use("agg")
+        # The same report gives the same bytes.
+        matplotlib.rcParams["svg.hashsalt"] = "gemmdsl"
+        plt = import_module("matplotlib.pyplot")
+    except ImportError as missing:
+        raise no_matplotlib(str(missing)) from missing
+    timed = [row for row in report.rows if row.samples]
+    if not timed:
+        raise nothing_to_draw()
+    cubes = sorted({row.shape for row in timed if len(set(row.shape)) == 1})
+    shown = max(cubes) if cubes else max((row.shape for row in timed), key=lambda s: s[0] * s[1] * s[2])
+    ladder = [row for row in timed if row.shape == shown]
+    wide = len(cubes) > 1
+    height = 1.6 + 0.28 * len(ladder)
+    figure, axes = plt.subplots(
+        1,
+        2 if wide else 1,
+        figsize=(12 if wide else 7, max(4.0, height)),
+        squeeze=False,
+        layout="constrained",
+    )
+    _ladder(axes[0][0], report, ladder, shown)
+    if wide:
+        _sweep(axes[0][1], report, timed, cubes)
+    figure.suptitle(f"{report.device}, FP32")
+    buffer = io.BytesIO()
+    metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
+    figure.savefig(buffer, format=form, metadata=metadata, dpi=150)
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def _ladder(axes: Any, report: Report, rows: list[Row], shape: Shape) -> None:
+    names = [row.schedule for row in rows]
+    rates = [row.flops / 1e12 for row in rows]
+    best = max(rates)
+    axes.barh(range(len(rows)), rates, color=[_DARK if rate == best else _LIGHT for rate in rates])
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    for place, rate in enumerate(rates):
+        axes.text(rate, place, f" {rate:.1f}", va="center", fontsize=8)
+    compared = [row.flops / row.ratio / 1e12 for row in rows if row.ratio]
+    if compared:
+        axes.axvline(max(compared), color=_BASELINE, label="cuBLAS FP32")
+    axes.axvline(report.ceilings.flops / 1e12, color="gray", linestyle=":", label="FMAs, measured")
+    axes.legend(loc="lower right", fontsize=8)
+    axes.set_xlabel("TFLOP/s")
+    axes.set_title("x".join(map(str, shape)))
+
+
+def _sweep(axes: Any, report: Report, rows: list[Row], cubes: list[Shape]) -> None:
+    for name in dict.fromkeys(row.schedule for row in rows):
+        found = {row.shape: row.flops / 1e12 for row in rows if row.schedule == name}
+        sizes = [shape for shape in cubes if shape in found]
+        axes.plot([shape[0] for shape in sizes], [found[shape] for shape in sizes], marker="o", label=name)
+    compared = {row.shape: row.flops / row.ratio / 1e12 for row in rows if row.ratio}
+    sizes = [shape for shape in cubes if shape in compared]
+    if sizes:
+        axes.plot(
+            [shape[0] for shape in sizes],
+            [compared[shape] for shape in sizes],
+            color=_BASELINE,
+            linewidth=2.5,
+            label="cuBLAS FP32",
+        )
+    axes.axhline(report.ceilings.flops / 1e12, color="gray", linestyle=":")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([shape[0] for shape in cubes], [str(shape[0]) for shape in cubes])
+    axes.set_xlabel("M = N = K")
+    axes.set_ylabel("TFLOP/s")
+    axes.legend(fontsize=7, ncols=2)

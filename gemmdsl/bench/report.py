@@ -1,0 +1,96 @@
+"""Rows as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from gemmdsl.bench.measure import Report, Row, Shape
+
+FORMAT = 1
+_COLUMNS = ("schedule", "shape", "path", "TFLOP/s", "spread", "x cuBLAS", "of peak", "regs", "blocks/SM")
+
+
+def table(report: Report) -> str:
+    """A line for each row below a heading, ending in a newline."""
+    ceilings = report.ceilings
+    lines = [
+        f"{report.device} ({report.target}), {report.driver}: {ceilings.flops / 1e12:.1f} TFLOP/s of FMAs,"
+        f" {ceilings.bytes / 1e12:.2f} TB/s copied",
+        f"against {report.against}" if report.against else "against nothing",
+        "",
+    ]
+    cells = [_COLUMNS, *(_cells(row, bool(report.against)) for row in report.rows)]
+    widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(len(_COLUMNS))]
+    for row in cells:
+        # What has no figures ends in a sentence.
+        padded = [
+            cell.ljust(width) if column < 3 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append(
+            "  ".join(padded).rstrip() if len(row) == len(_COLUMNS) else "  ".join((*padded[:3], row[3]))
+        )
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many kernels were timed or verified, and how many were not and why."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.status] = counts.get(row.status, 0) + 1
+    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing measured"
+
+
+def failed(rows: Sequence[Row]) -> bool:
+    """Whether a kernel is wrong, spills without leave, or shows a figure that cannot be."""
+    return any(row.status in ("wrong", "spills", "impossible", "unverified") for row in rows)
+
+
+def to_json(report: Report) -> str:
+    """The report with format number, every sample included; times in seconds, rates per second."""
+    data = {
+        "format": FORMAT,
+        "device": report.device,
+        "target": report.target,
+        "driver": report.driver,
+        "ceilings": asdict(report.ceilings),
+        "against": report.against,
+        "rows": [_row(row) for row in report.rows],
+    }
+    return json.dumps(data, indent=1)
+
+
+def shape_text(shape: Shape) -> str:
+    """One number for a cube, else MxNxK."""
+    return str(shape[0]) if len(set(shape)) == 1 else "x".join(map(str, shape))
+
+
+def _cells(row: Row, compared: bool) -> tuple[str, ...]:
+    head = (row.schedule, shape_text(row.shape), row.entry)
+    if row.samples is None:
+        told = f"{row.status}: {row.reason}" if row.reason else f"{row.status}, largest error {row.error:.2g}"
+        return (*head, told)
+    spilled = "*" if row.spilled else ""
+    return (
+        *head,
+        f"{row.flops / 1e12:.2f}",
+        f"{row.samples.spread:.1%}",
+        f"{row.ratio:.3f}" if compared else "",
+        f"{row.share_of_peak:.1%}",
+        f"{row.registers}{spilled}",
+        str(row.blocks_per_sm),
+    )
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        **asdict(row),
+        "tflops": row.flops / 1e12,
+        "ratio": row.ratio,
+        "seconds": row.samples.median if row.samples else None,
+        "spread": row.samples.spread if row.samples else None,
+        "baseline_tflops": row.flops / row.ratio / 1e12 if row.ratio else None,
+    }
