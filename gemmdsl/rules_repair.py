@@ -116,11 +116,9 @@ def _blocks(options: Options) -> Iterator[Candidate]:
         _near(now, max(1, min(unit, MAX_BLOCK_SIDE)), MAX_BLOCK_SIDE, 12)
         for now, unit in zip(options.block, below, strict=False)
     ]
-    usual: list[Extents] = [(4,), (8,), (16,), (32,)]
-    depths: list[Extents] = [(), *usual]
+    depths: list[Extents] = [(), (8,), (16,), (32,)]
     if len(options.block) == 3:
-        near = [(k,) for k in _near(options.block[2], 1, MAX_BLOCK_K, 24)]
-        depths = list(dict.fromkeys([*near, *usual]))
+        depths = [(k,) for k in _near(options.block[2], 4, MAX_BLOCK_K, 24)]
     tried: list[Extents] = []
     for m, n in product(*sides):
         # At most two extents change at once: a third is no longer a small change.
@@ -156,12 +154,14 @@ def _lanes(options: Options) -> Iterator[Candidate]:
 def _threads(options: Options) -> Iterator[Candidate]:
     now = options.thread or (1, 1)
     above = options.warp or options.block[:2]
-    pieces = [options.piece, None] if options.piece else [None]
+    pieces: list[Extents | None] = [options.piece] if options.piece else []
     tried = list(product(*(_divisors(side, MAX_THREAD_SIDE) for side in above)))
-    if options.piece:
+    if asked := options.piece:
         # The tile may be right and its pieces wrong.
-        near = product(*(_divisors(side, MAX_THREAD_SIDE) for side in now))
-        pieces += sorted(near, key=lambda piece: _cost(options.piece or now, piece))
+        near = list(product(*(_divisors(side, MAX_THREAD_SIDE) for side in now)))
+        near.sort(key=lambda piece: _cost(asked, piece))
+        pieces += near
+    pieces.append(None)
     for thread in sorted(tried, key=lambda thread: _cost(now, thread)):
         for piece in pieces:
             if piece is None or (thread[0] % max(1, piece[0]) == 0 and thread[1] % max(1, piece[1]) == 0):
@@ -230,14 +230,14 @@ def _divisors(extent: int, most: int) -> list[int]:
     return [value for value in range(1, min(abs(extent), most) + 1) if extent % value == 0] or [1]
 
 
-def _cost(now: Extents, then: Extents) -> tuple[float, int, float, Extents]:
-    """Distance between two tiles: how often an extent is doubled or halved, then how many change.
+def _cost(now: Extents, then: Extents) -> tuple[int, float, float, Extents]:
+    """Distance between two tiles: how many extents change, then how often they are doubled or halved.
 
     Of two tiles equally far the one nearer to a square comes first: it reads less for what it computes.
     """
     ratios = [_ratio(a, b) for a, b in zip(now, then, strict=False)]
-    steps = sum(ratios) + 4 * abs(len(now) - len(then))
-    return round(steps, 6), sum(ratio > 0 for ratio in ratios), round(_ratio(then[0], then[1]), 6), then
+    changed = sum(ratio > 0 for ratio in ratios) + 4 * abs(len(now) - len(then))
+    return changed, round(sum(ratios), 6), round(_ratio(then[0], then[1]), 6), then
 
 
 def _ratio(now: int, then: int) -> float:

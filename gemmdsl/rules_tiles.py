@@ -102,7 +102,8 @@ def lane_count(case: Case) -> Findings:
     if s.lanes is None or s.lanes[0] * s.lanes[1] == WARP_SIZE:
         return
     # Lanes that follow from warp / thread are as many as they are because of G207.
-    if s.warp is None or s.warp != (s.lanes[0] * s.thread_m, s.lanes[1] * s.thread_n):
+    derived = s.warp and (s.warp[0] // max(1, s.thread_m), s.warp[1] // max(1, s.thread_n))
+    if s.lanes != derived:
         yield ("lanes",), {"lanes": extents(*s.lanes), "count": s.lanes[0] * s.lanes[1]}
 
 
