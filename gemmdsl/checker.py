@@ -282,12 +282,13 @@ class _Analysis:
         known = parent is not None or not extends
         problem = self._problem(decl, parent, known)
         target = self._target(decl, parent, known)
-        if not known:
+        # Of what is cut short by a syntax error, more would be said than is wrong.
+        if not known or self._broken(decl):
             return None
         inherited = parent.entries if parent is not None else {}
         depth = max((entry.depth for entry in inherited.values()), default=-1) + 1
         entries = merge(decl, inherited, depth, self.report)
-        if self._broken(decl) or len(self.found) > before or problem is None or target is None:
+        if len(self.found) > before or problem is None or target is None:
             return None
         if "block" not in entries:
             self.report("G108", f"schedule `{name}` has no `block`", decl.name.span)

@@ -162,11 +162,24 @@ class _Run:
                 break
             depth = max(0, depth + (token.type == "LBRACE") - (token.type == "RBRACE"))
             token = next(tokens)
-        while token.type not in states[stack[-1]]:
-            stack.pop()
-            values.pop()
+        if token.type in (*_DECLARATIONS, "$END"):
+            # What stands before the error is kept: its declaration ends here.
+            braces = [value.type for value in values if isinstance(value, Token)]
+            for _ in range(braces.count("LBRACE") - braces.count("RBRACE")):
+                self._unwind("RBRACE")
+                self.parser.feed_token(
+                    Token("RBRACE", "}", start_pos=token.start_pos, end_pos=token.start_pos)
+                )
+        self._unwind(token.type)
         self.refused = token
         return token
+
+    def _unwind(self, terminal: str) -> None:
+        """Drops what was begun and not ended, until the terminal can follow."""
+        state = self.parser.parser_state
+        while terminal not in state.parse_conf.parse_table.states[state.state_stack[-1]]:
+            state.state_stack.pop()
+            state.value_stack.pop()
 
     def _report(self, token: Token, message: str, code: str = "G010", *notes: Note) -> None:
         if len(self.errors) > MAX_SYNTAX_ERRORS:
