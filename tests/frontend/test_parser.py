@@ -1,0 +1,147 @@
+"""The syntax tree: nodes with the spans of their text, and the way back after an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmdsl import syntax
+from gemmdsl.parser import MAX_SYNTAX_ERRORS, parse
+from gemmdsl.source import Source, Span
+from tests.frontend.texts import HEAD
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.gemm"))
+
+
+def tree(text: str) -> syntax.File:
+    parsed, found = parse(Source("test.gemm", text))
+    assert found == ()
+    return parsed
+
+
+def messages(text: str) -> list[str]:
+    return [diagnostic.message for diagnostic in parse(Source("test.gemm", text))[1]]
+
+
+def nodes(node: Any) -> Iterator[Any]:
+    """All syntax nodes below one that have a span, each after the node it is in."""
+    if isinstance(node, tuple):
+        for part in node:
+            yield from nodes(part)
+    elif is_dataclass(node) and not isinstance(node, Span | Source):
+        yield node
+        for field in fields(node):
+            yield from nodes(getattr(node, field.name))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_span_holds_its_node(example: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+    file = tree(text)
+
+    def inside(node: Any, outer: Span) -> None:
+        for child in nodes(tuple(getattr(node, field.name) for field in fields(node))):
+            assert outer.start <= child.span.start < child.span.end <= outer.end
+
+    for node in nodes((file.version, file.declarations, file.comments)):
+        written = text[node.span.start : node.span.end]
+        assert written == written.strip()
+        inside(node, node.span)
+        match node:
+            case syntax.Name(text=name) | syntax.Comment(text=name):
+                assert written == name
+            case syntax.Number(value=value):
+                assert int(written) == value
+
+
+def test_words_may_be_names() -> None:
+    file = tree("gemm 1 problem x {} schedule block extends warp for x on on {} schedule x1 {}")
+    assert [declaration.name.text for declaration in file.declarations] == ["x", "block", "x1"]
+
+
+@pytest.mark.parametrize(
+    "extents", ["128x64x8", "128 x 64 x 8", "128x 64x 8", "128 x64 x8", "128\nx 64\nx 8"]
+)
+def test_extents_may_be_written_close(extents: str) -> None:
+    schedule = tree(f"gemm 1 schedule s {{ block {extents} }}").declarations[0]
+    assert isinstance(schedule, syntax.ScheduleDecl)
+    option = schedule.options[0]
+    assert isinstance(option, syntax.Option)
+    assert isinstance(option.setting, syntax.Block)
+    assert [number.value for number in option.setting.extents.numbers] == [128, 64, 8]
+
+
+def test_several_errors_are_found_in_one_run() -> None:
+    text = """gemm 1
+schedule a for p on sm_75 { block 8 x , thread 2 x 2 warp ? lanes 4 x }
+schedule b for p on sm_75 { stage A { pad pad 3 vector } buffers }
+"""
+    assert messages(text) == [
+        "expected a number, found `,`",
+        "expected a number, found `?`",
+        "expected a number, found `}`",
+        "expected a number, found `pad`",
+        "expected a number, found `}`",
+        "expected a number, found `}`",
+    ]
+
+
+def test_what_is_around_an_error_is_read() -> None:
+    file, found = parse(Source("test.gemm", "gemm 1 schedule a { block 8 x ! thread 2 x 2 } schedule b {}"))
+    first, second = file.declarations
+    assert [diagnostic.code for diagnostic in found] == ["G010"]
+    assert isinstance(first, syntax.ScheduleDecl)
+    assert isinstance(first.options[-1], syntax.Option)
+    assert isinstance(first.options[-1].setting, syntax.Thread)
+    assert second.name.text == "b"
+
+
+def test_a_mistyped_word_is_read_as_the_word_that_was_meant() -> None:
+    file, found = parse(Source("test.gemm", "gemm 1 schedule a { blokc 8 x 8 }"))
+    assert [diagnostic.message for diagnostic in found] == ["unknown word `blokc`; did you mean `block`?"]
+    schedule = file.declarations[0]
+    assert isinstance(schedule, syntax.ScheduleDecl)
+    assert isinstance(schedule.options[0], syntax.Option)
+    assert isinstance(schedule.options[0].setting, syntax.Block)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gemm 1 schedule a { block 8 x 8 schedule b {}", "expected `}` before `schedule`"),
+        ("gemm 1 schedule a { stage A { pad 1", "expected `}` before the end of the file"),
+        ("gemm 1 schedule a block 8 x 8 }", "expected `{` before `block`"),
+        ("gemm 1 problem p { A: f32[M, K] cool B: f32[K, N] }", "`cool` is neither an order (`row`, `col`)"),
+        ("gemm 1 tune p {}", "unknown word `tune`"),
+        ("gemm 1 }", "expected `problem`, `schedule` or the end of the file, found `}`"),
+        ("gemm one", "expected a number, found `one`"),
+        ("gemm 1 schedule a { buffers 2 vector 4 }", "`vector` cannot stand here"),
+        (
+            "\u201cgemm\u201d 1",
+            "expected `gemm`, `problem`, `schedule` or the end of the file, found `\u201c`",
+        ),
+    ],
+)
+def test_messages(text: str, expected: str) -> None:
+    assert messages(text)[0].startswith(expected)
+
+
+def test_a_flood_of_errors_is_cut_short() -> None:
+    found = parse(Source("test.gemm", "gemm 1 schedule s { " + "block ! " * 500 + "}"))[1]
+    assert len(found) == MAX_SYNTAX_ERRORS + 1
+    assert found[-1].code == "G019"
+
+
+def test_deep_nesting_is_an_error_like_any_other() -> None:
+    assert messages(HEAD + "schedule s for p on sm_75 " + "{" * 20_000)
+    assert messages("(" * 20_000)
+
+
+def test_numbers_have_a_longest_length() -> None:
+    assert messages("gemm 1 schedule s { block " + "9" * 5000 + " x 1 }") == [
+        "a number of 5000 digits is longer than any size can be"
+    ]
