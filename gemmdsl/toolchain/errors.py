@@ -9,7 +9,7 @@ _INSTALL = f"pip install 'gemmdsl[cuda]', or {_TOOLKIT}"
 # Not in a wheel, or not in one that the extra asks for.
 _ELSEWHERE = {
     "compute-sanitizer": f"pip install nvidia-cuda-sanitizer-api, or {_TOOLKIT}",
-    "ncu": f"install Nsight Compute, which comes with the toolkit: {_TOOLKIT}",
+    "ncu": f"it comes with the toolkit: {_TOOLKIT}",
 }
 
 

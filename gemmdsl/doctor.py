@@ -1,0 +1,173 @@
+"""Looks at everything gemmdsl can use on this machine: what is there, what is missing, what mends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Literal
+
+from gemmdsl import __version__, cache
+from gemmdsl.diagnostics import GemmError
+from gemmdsl.toolchain import find_tool, supported_targets
+from gemmdsl.toolchain.locate import ToolName
+
+State = Literal["ok", "missing", "broken"]
+Group = Literal["basis", "cuda", "gpu", "extras"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing: whether it is there and works; `found` is what was found, `use` what it is for, `mend` the
+    command or step that gets it."""
+
+    group: Group
+    name: str
+    state: State
+    found: str
+    use: str
+    mend: str = ""
+
+
+# Package, what it is for, and what installs it.
+_EXTRAS = (
+    ("cuda-bindings", "streams of torch and cupy; CUDA graphs in bench", "pip install 'gemmdsl[gpu]'"),
+    ("cuda-pathfinder", "finding the toolkit in more places", "pip install cuda-pathfinder"),
+    ("torch", "cuBLAS to compare with in bench", "pip install torch"),
+    ("cupy", "cuBLAS to compare with in bench, if torch is missing", "pip install cupy-cuda13x"),
+    ("matplotlib", "plots of bench", "pip install 'gemmdsl[plot]'"),
+)
+_TOOLS: tuple[tuple[ToolName, Group, str], ...] = (
+    ("nvcc", "cuda", "cubins and PTX; everything on a GPU"),
+    ("ptxas", "cuda", "cubins"),
+    ("nvdisasm", "cuda", "reading machine code"),
+    ("cuobjdump", "cuda", "reading machine code"),
+    ("compute-sanitizer", "gpu", "gemmdsl test --device gpu --sanitize"),
+    ("ncu", "gpu", "hardware counters"),
+)
+
+
+def examine() -> tuple[Check, ...]:
+    """All checks, in the order in which a person would mend things."""
+    return (_python(), _host_compiler(), _cache(), *map(_tool, _TOOLS), *_gpu(), *map(_extra, _EXTRAS))
+
+
+def healthy(checks: tuple[Check, ...], groups: frozenset[Group]) -> bool:
+    """Whether nothing of these groups is missing, and nothing at all is broken."""
+    return not any(
+        check.state == "broken" or (check.state == "missing" and check.group in groups) for check in checks
+    )
+
+
+def _python() -> Check:
+    found = f"gemmdsl {__version__}, Python {sys.version.split()[0]}"
+    return Check("basis", "gemmdsl", "ok", found, "everything")
+
+
+def _host_compiler() -> Check:
+    from gemmdsl.emulator import compiler
+
+    return _tried("basis", "C++ compiler", "running and testing on the CPU", lambda: compiler.find().name)
+
+
+def _cache() -> Check:
+    use = "compiling each kernel only once"
+    place = cache.location()
+    mend = "set GEMMDSL_CACHE to a folder that can be written"
+    if place is None:
+        return Check("basis", "cache", "missing", "there is no home folder", use, mend)
+    kinds: tuple[cache.Kind, ...] = ("emulator", "cubin")
+    if any(cache.folder(kind) is None for kind in kinds):
+        return Check("basis", "cache", "missing", f"{place} cannot be written", use, mend)
+    files = [
+        entry.stat().st_size
+        for kind in kinds
+        for entry in os.scandir(place / kind)
+        if entry.is_file(follow_symlinks=False)
+    ]
+    return Check("basis", "cache", "ok", f"{place}: {len(files)} files, {sum(files) / 2**20:.1f} MiB", use)
+
+
+def _tool(row: tuple[ToolName, Group, str]) -> Check:
+    name, group, use = row
+
+    def find() -> str:
+        tool = find_tool(name)
+        return f"{tool.release} at {tool.path} (from {tool.origin})"
+
+    return _tried(group, name, use, find)
+
+
+def _tried(group: Group, name: str, use: str, find: Callable[[], str]) -> Check:
+    """The check that a failing search makes, with its own advice."""
+    try:
+        return Check(group, name, "ok", find(), use)
+    except GemmError as problem:
+        finding = problem.diagnostics[0]
+        missing = finding.code in ("G901", "G911", "G940", "G941")
+        mend = next((note.text for note in finding.notes if note.label == "help"), "")
+        return Check(group, name, "missing" if missing else "broken", finding.message, use, mend)
+
+
+def _gpu() -> Iterator[Check]:
+    """pycuda, the driver and each device; then whether compiler, driver and device go together."""
+    from gemmdsl.runtime.gpu import Gpu, driver
+
+    use = "running, testing and timing on a GPU"
+    if find_spec("pycuda") is None:
+        mend = "pip install 'gemmdsl[gpu]'"
+        yield Check("gpu", "pycuda", "missing", "pycuda is not installed", use, mend)
+        return
+    opened = _tried("gpu", "driver and GPU", use, lambda: str(driver().Device.count()))
+    if opened.state != "ok":
+        yield opened
+        return
+    yield Check("gpu", "pycuda", "ok", _version("pycuda"), use)
+    for index in range(int(opened.found)):
+        with Gpu(index) as gpu:
+            limits = gpu.limits
+        found = f"{limits.name}, {limits.target}, {limits.memory / 2**30:.0f} GiB, CUDA {limits.release}"
+        yield Check("gpu", f"GPU {index}", "ok", found, use)
+        yield from _fit(index, limits.target, limits.driver)
+
+
+def _fit(index: int, target: str, supported: tuple[int, int]) -> Iterator[Check]:
+    """What keeps the compiler's code from running on a device; nothing when they fit."""
+    try:
+        nvcc = find_tool("nvcc")
+        known = supported_targets(nvcc)
+    except GemmError:
+        # Its own check tells it.
+        return
+    use = f"running kernels on GPU {index}"
+    if target not in known:
+        found = f"nvcc {nvcc.release} does not know {target}"
+        yield Check("gpu", "nvcc for the GPU", "broken", found, use, "install a CUDA toolkit that does")
+    if nvcc.version[0] > supported[0]:
+        found = f"nvcc is of CUDA {nvcc.release}, and the driver supports CUDA {supported[0]}.{supported[1]}"
+        mend = "install a newer driver, or an older toolkit and set GEMMDSL_CUDA"
+        yield Check("gpu", "nvcc and driver", "broken", found, use, mend)
+
+
+def _extra(row: tuple[str, str, str]) -> Check:
+    package, use, mend = row
+    module = package.replace("cuda-", "cuda.")
+    try:
+        there = find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):
+        there = False
+    if not there:
+        return Check("extras", package, "missing", "not installed", use, mend)
+    return Check("extras", package, "ok", _version(package), use)
+
+
+def _version(package: str) -> str:
+    """The version as installed; a package of another name can bring a module (cupy-cuda13x brings cupy)."""
+    names = metadata.packages_distributions().get(package, [package])
+    try:
+        return metadata.version(names[0])
+    except metadata.PackageNotFoundError:
+        return "installed"
