@@ -6,9 +6,6 @@ from gemmdsl.rules_case import Case, Findings, extents, rule
 from gemmdsl.rules_options import c_fragment
 from gemmdsl.spec import Order, Schedule
 
-# What the system keeps of the shared memory of an SM for each block, in bytes (sm_80 and later).
-SHARED_PER_BLOCK_RESERVED = 1024
-
 
 @rule(
     "G502",
@@ -88,13 +85,15 @@ def resident_blocks(case: Case) -> Findings:
 
 @rule(
     "G506",
-    f"min_blocks * (shared memory + {SHARED_PER_BLOCK_RESERVED}) <= shared memory per SM",
-    "{blocks} blocks of {bytes} bytes of shared memory take {total} bytes; {target} has {limit} per SM",
+    "min_blocks * (shared memory + what the system keeps of each block's) <= shared memory per SM",
+    "{blocks} blocks with {bytes} bytes of shared memory take {total}; {target} has {limit} per SM",
     ("min_blocks", "block", "buffers", "pad"),
 )
 def resident_shared(case: Case) -> Findings:
     blocks = case.schedule.min_blocks
-    total = blocks * (case.shared_bytes + SHARED_PER_BLOCK_RESERVED)
+    unit = case.target.shared_unit
+    each = -(-(case.shared_bytes + case.target.shared_reserved) // unit) * unit
+    total = blocks * each
     if blocks > 1 and total > case.target.shared_per_sm:
         yield (
             ("min_blocks", "block", "buffers", "A.pad", "B.pad", "target"),

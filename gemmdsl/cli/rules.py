@@ -16,7 +16,10 @@ from gemmdsl.rules import RULES
 def command(form: str) -> None:
     """List the rules a schedule has to keep."""
     if form == "json":
-        rows = [{"code": rule.code, "formula": rule.formula, "words": list(rule.words)} for rule in RULES]
+        rows = [
+            {"code": rule.code, "formula": rule.formula, "message": rule.message, "words": list(rule.words)}
+            for rule in RULES
+        ]
         click.echo(json.dumps({"rules": rows}, indent=2))
         return
     for rule in sorted(RULES, key=lambda rule: rule.code):

@@ -63,8 +63,8 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
     "G504": ("block 32 x 32 min_blocks 2", "block 32 x 32 min_blocks 1", "sm_75"),
     "G505": ("block 8 x 8 min_blocks 17", "block 8 x 8 min_blocks 16", "sm_75"),
     "G506": (
+        "block 128 x 128 x 36 thread 8 x 8 min_blocks 2",
         "block 128 x 128 x 32 thread 8 x 8 min_blocks 2",
-        "block 128 x 128 x 16 thread 8 x 8 min_blocks 2",
         "sm_75",
     ),
     "G601": ("block 8 x 8 assume M % 65537 == 0", "block 8 x 8 assume M % 65536 == 0"),
