@@ -15,7 +15,7 @@ from gemmdsl.rules_tiles import TILES
 from gemmdsl.spec import Problem, Schedule
 from gemmdsl.target import Target
 
-__all__ = ["RULES", "Rule", "Violation", "find", "shared_bytes", "violations"]
+__all__ = ["RULES", "Rule", "Violation", "find", "violations"]
 
 # Basic rules first: what they refuse, the others are not asked about.
 RULES: tuple[Rule, ...] = (*SIZES, *TILES, *STAGING, *RESOURCES)
@@ -42,8 +42,3 @@ def find(code: str) -> Rule:
         if rule.code == code:
             return rule
     raise KeyError(code)
-
-
-def shared_bytes(schedule: Schedule, problem: Problem, target: Target) -> int:
-    """Bytes of shared memory that a block uses, all buffers together."""
-    return Case(schedule, problem, target).shared_bytes

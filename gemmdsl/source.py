@@ -17,10 +17,6 @@ class Span:
     start: int
     end: int
 
-    def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of `other`."""
-        return Span(self.start, other.end)
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
