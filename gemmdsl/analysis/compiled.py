@@ -241,7 +241,8 @@ class _Runner:
             else:
                 total = _dearest(total, counts).with_vector(total.vector() + row)
         if total is None:
-            return _counts(self._run(0, 0)), slope
+            # A matrix without elements: nothing is launched.
+            return _Counts(np.zeros(len(self.function.code), dtype=np.int64), {}), slope
         return total, slope
 
     def _block(self, block: int) -> tuple[_Counts, NDArray[np.float64]]:

@@ -59,9 +59,11 @@ def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -
     warps = -(-threads // WARP_SIZE)
     per_warp = _up(max(registers, 1) * WARP_SIZE, REGISTER_UNIT)
     warps_by_registers = SM_PARTITIONS * (REGISTERS_PER_SM // SM_PARTITIONS // per_warp)
+    # A launch is refused unless the block would fit with as many warps in each part of the register file.
+    launches = _up(warps, SM_PARTITIONS) * per_warp <= REGISTERS_PER_SM
     shared = _up(shared_bytes + target.shared_reserved, target.shared_unit)
     limits: tuple[tuple[Limiter, int], ...] = (
-        ("registers", warps_by_registers // _up(warps, SM_PARTITIONS)),
+        ("registers", warps_by_registers // warps if launches else 0),
         ("shared memory", target.shared_per_sm // shared if shared else target.max_blocks_per_sm),
         ("threads", target.max_threads_per_sm // WARP_SIZE // warps),
         ("block slots", target.max_blocks_per_sm),

@@ -115,7 +115,7 @@ class _Writer:
             if self.kernel.staging is not None:
                 yield from self._staged(self.kernel.staging[place], axis, repeats)
             else:
-                yield self._direct(operand, axis, repeats)
+                yield from self._direct(operand, axis, repeats)
         yield from self._output(problem.c)
 
     # Shared memory
@@ -266,7 +266,7 @@ class _Writer:
             return None
         return Count(*(number // share for number in numbers))
 
-    def _direct(self, operand: Operand, axis: AxisMap, repeats: int) -> Access:
+    def _direct(self, operand: Operand, axis: AxisMap, repeats: int) -> Iterator[Access]:
         """Reads of an operand that is not staged: one float per index and k."""
         tally = _Tally("global", "load", _FLOAT)
         fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
@@ -275,8 +275,7 @@ class _Writer:
             for index in range(axis.count.value):
                 at = self._values(axis.index(Int(index)))
                 tally.add((tile.residue + at * step) * _FLOAT, at < tile.fragment_left, tile.times)
-        (access,) = self._global((tally,), operand.name)
-        return access
+        yield from self._global((tally,), operand.name)
 
     def _output(self, c: Operand) -> Iterator[Access]:
         """Stores of C, vectors along its contiguous axis."""

@@ -92,7 +92,7 @@ def _views(report: Model) -> list[tuple[str, str, Sequence[tuple[Access | str, C
         views.append((f"as compiled by {report.machine.compiler}", report.machine.accesses))
     spaces: tuple[tuple[Space, str], ...] = (("shared", "wavefronts"), ("global", "sectors"))
     kinds: tuple[Kind, ...] = ("load", "store")
-    found = []
+    found: list[tuple[str, str, Sequence[tuple[Access | str, Count]]]] = []
     for space, unit in spaces:
         for name, accesses in views:
             rows: list[tuple[Access | str, Count]] = [
@@ -108,10 +108,14 @@ def _bank_picture(access: Access) -> BankPicture:
     passes = bank_map(access.kind, access.width, access.example) if access.example else ()
     cost = sum(one.wavefronts for one in passes)
     title = (
-        f"{access.name}, {8 * access.width} bits, line {access.line}: {cost} wavefronts in"
-        f" {len(passes)} passes"
+        f"{access.name}, {8 * access.width} bits, line {access.line}:"
+        f" {_several(cost, 'wavefront')} in {_several(len(passes), 'pass', 'es')}"
     )
     return BankPicture(title, cost > len(passes), svg.banks(passes))
+
+
+def _several(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def _code(report: Model) -> list[CodeLine]:

@@ -120,10 +120,10 @@ def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], events: li
                 if _value(statement.condition.left, env) < _value(statement.condition.right, env):
                     _run(kernel, statement.body, env, events)
             case _:
-                events.append(_event(statement, env))
+                events.append(_event(statement, env, events))
 
 
-def _event(statement: Stmt, env: dict[str, int]) -> Event:
+def _event(statement: Stmt, env: dict[str, int], before: list[Event]) -> Event:
     current = env.get("tile", -1)
 
     def slot(expr: Expr | None) -> str:
@@ -140,7 +140,9 @@ def _event(statement: Stmt, env: dict[str, int]) -> Event:
             tile = _value(statement.tile, env)
             return Event(f"load {statement.operand}", f"tile {tile}", tile)
         case StoreTile():
-            return Event(f"store {statement.operand}", slot(statement.slot).removeprefix(" "), -1)
+            load = f"load {statement.operand}"
+            tile = next((event.tile for event in reversed(before) if event.lane == load), -1)
+            return Event(f"store {statement.operand}", f"tile {tile}{slot(statement.slot)}", tile)
         case MultiplyTile():
             return Event("multiply", f"tile {current}", current)
         case ReadFragment() | MultiplyFragments():

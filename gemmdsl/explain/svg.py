@@ -60,7 +60,7 @@ def block_tile(owned: Ownership) -> str:
                 20 + y * owned.piece[0] * scale,
                 (stop - start) * owned.piece[1] * scale,
                 owned.piece[0] * scale,
-                f"cell c{warp % _HUES}",
+                f"c{warp % _HUES}",
                 f"warp {warp}: m {owned.rows[y]}, n {owned.cols[start]} to"
                 f" {owned.cols[stop - 1] + owned.piece[1] - 1}",
             )
@@ -117,7 +117,7 @@ def warp_tile(owned: Ownership) -> str:
 
 
 def banks(passes: Sequence[Pass]) -> str:
-    """Passes of one access, one column per bank: each box is a wavefront's word with the lanes that want it."""
+    """Passes of one access, one column per bank: a box is a word and the first lane that wants it."""
     cell, head = 22, 18
     heights = [one.wavefronts for one in passes]
     drawing = _Drawing(
@@ -171,7 +171,8 @@ def timeline(events: Sequence[Event]) -> str:
         y = 20 + lanes.index(event.lane) * row + 3
         style = f"cell c{event.tile % _HUES}" if event.tile >= 0 else "cell fine"
         drawing.rect(x + 2, y, step - 4, row - 6, style, f"{event.lane}: {event.text}")
-        drawing.text(x + step / 2, y + 16, str(event.tile) if event.tile >= 0 else "", "label")
+        mark = str(event.tile) if event.tile >= 0 else event.text[0]
+        drawing.text(x + step / 2, y + 16, mark, "label")
     return drawing.done()
 
 
@@ -205,15 +206,20 @@ def roofline(roof: Roofline, bandwidths: dict[str, float]) -> str:
         drawing.line(
             px(low), py(low * bandwidth / 1e12), px(ridge), py(roof.peak_tflops), f"ceiling {name[:4]}"
         )
-        middle = (low * ridge) ** 0.5
-        drawing.text(px(middle) - 6, py(middle * bandwidth / 1e12) - 4, name, "axis", "end")
+        # To the right of its line, where the next line is far.
+        place = low**0.25 * ridge**0.75
+        drawing.text(px(place) + 8, py(place * bandwidth / 1e12) + 4, name, "axis", "start")
     for number, tier in enumerate(roof.intensities):
         bandwidth = bandwidths["shared memory" if tier.tier.startswith("shared") else "DRAM"]
         attained = min(roof.peak_tflops, tier.flop_per_byte * bandwidth / 1e12)
         x, y = px(tier.flop_per_byte), py(attained)
         drawing.parts.append(
-            f'<circle cx="{x:g}" cy="{y:g}" r="5" class="point c{number}">'
+            f'<circle cx="{x:g}" cy="{y:g}" r="9" class="point c{number}">'
             f"<title>{escape(tier.tier)}: {tier.flop_per_byte:.3g} FLOP per byte</title></circle>"
         )
-        drawing.text(x, y + 20 + 14 * (number % 2), tier.tier, "axis")
+        drawing.text(x, y + 4, str(number + 1), "label")
+        legend = f"{number + 1}  {tier.tier}: {tier.flop_per_byte:.3g}"
+        drawing.text(
+            width - 14, height - bottom - 14 - 16 * (len(roof.intensities) - 1 - number), legend, "", "end"
+        )
     return drawing.done()
