@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from gemmdsl.runtime.errors import GpuError
+from gemmdsl.diagnostics import GemmError
+from gemmdsl.runtime.bindings import bindings, called
 from gemmdsl.runtime.gpu import Gpu, Handle
-from gemmdsl.runtime.streams import bindings, called
 
 # Puts one call into a stream; the number tells which set of buffers to use.
 Enqueue = Callable[[int], None]
@@ -99,7 +99,7 @@ def _recorded(
                 made[name] = _graph(gpu, stream, enqueue, counts[name], sets)
                 _seconds(gpu, stream, made[name].launch)
             return made
-        except (GpuError, RuntimeError, NotImplementedError):
+        except (GemmError, RuntimeError):
             for batch in made.values():
                 batch.drop()
     return {
@@ -117,7 +117,7 @@ def _loop(enqueue: Enqueue, calls: int, sets: int) -> Callable[[], None]:
 
 
 def _graph(gpu: Gpu, stream: Handle, enqueue: Enqueue, calls: int, sets: int) -> _Batch:
-    """A CUDA graph of a batch; GpuError, or what `enqueue` raises, when it cannot be captured."""
+    """A CUDA graph of a batch; GemmError, or what `enqueue` raises, when it cannot be captured."""
     cuda = bindings()
     handle = cuda.CUstream(stream.handle)
     with gpu.current():

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from gemmdsl.launch_errors import LaunchError, unusable
 from gemmdsl.runtime import dlpack
+from gemmdsl.runtime.bindings import device_of
 from gemmdsl.runtime.gpu import Gpu
-from gemmdsl.runtime.streams import device_of
 from gemmdsl.spec import Operand, Order
 
 _FLOAT_BYTES = 4

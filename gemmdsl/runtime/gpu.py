@@ -7,6 +7,7 @@ in this thread stays so.
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from gemmdsl.runtime import errors
+from gemmdsl.runtime.bindings import current_context, pop_context
 
 # Any of pycuda's objects: the package has no types.
 Handle = Any
@@ -105,8 +107,12 @@ class Gpu:
         with self.current():
             self.kernels.clear()
             self._stand_in = None
+        before = current_context()
         self._context.detach()
         self._context = None
+        # pycuda takes it that giving a context back takes it off too, which is not so for the primary one.
+        if current_context() != before:
+            pop_context()
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -265,3 +271,7 @@ def close_all() -> None:
     opened: dict[int, Gpu] = _threads.__dict__.setdefault("opened", {})
     while opened:
         opened.popitem()[1].close()
+
+
+# Before the driver's own clean-up, which would find contexts in use.
+atexit.register(close_all)

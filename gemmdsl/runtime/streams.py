@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
 
 from gemmdsl.runtime import errors
+from gemmdsl.runtime.bindings import bindings, called
 from gemmdsl.runtime.gpu import Gpu, Handle
 
 # The default stream by its two names in CUDA's interfaces, and the default stream of each thread.
@@ -63,37 +62,6 @@ def ordered(gpu: Gpu, stream: object) -> Iterator[Handle]:
         after(ours.handle, theirs)
         yield ours
         after(theirs, ours.handle)
-
-
-def bindings() -> Any:
-    """The module cuda.bindings.driver; None when the package is not installed."""
-    try:
-        return import_module("cuda.bindings.driver")
-    except ImportError:
-        return None
-
-
-def device_of(address: int) -> int | None:
-    """Number of the device that an address belongs to; None when it cannot be told.
-
-    ValueError when CUDA does not know the address.
-    """
-    cuda = bindings()
-    if cuda is None or address == 0:
-        return None
-    ordinal = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    status, device = cuda.cuPointerGetAttribute(ordinal, address)
-    if int(status) != 0:
-        raise ValueError(f"{address:#x} is no address of CUDA's")
-    return int(device)
-
-
-def called(result: tuple[Any, ...]) -> Any:
-    """The value of a call of cuda.bindings; GpuError when it failed."""
-    status, *values = result
-    if int(status) != 0:
-        raise errors.refused("ordering streams", str(status))
-    return values[0] if values else None
 
 
 def after(later: int, earlier: int) -> None:

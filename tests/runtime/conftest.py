@@ -15,11 +15,14 @@ from tests.runtime.fake import World, modules
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The fake GPU, ready to be imported as pycuda."""
     made = World()
-    for name, module in modules(made).items():
+    installed = modules(made)
+    for name, module in installed.items():
         monkeypatch.setitem(sys.modules, name, module)
     for module in ("gemmdsl.runtime.kernel", "gemmdsl.bench.support"):
         monkeypatch.setattr(f"{module}.cached_cubin", made.compile)
     yield made
+    # A test may have taken it away.
+    sys.modules.update(installed)
     close_all()
     assert made.stack == [], "a context was left current"
     assert made.retained == 0

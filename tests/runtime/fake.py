@@ -134,6 +134,8 @@ def _driver(world: World) -> dict[str, Any]:
         def detach(self) -> None:
             assert self not in world.stack
             world.retained -= 1
+            # As pycuda does, and does not undo.
+            world.stack.append(self)
 
         @staticmethod
         def synchronize() -> None:
@@ -413,6 +415,8 @@ def _bindings(world: World) -> dict[str, Any]:
         "cuGraphLaunch": launch,
         "cuGraphExecDestroy": destroy,
         "CUstream": int,
+        "cuCtxGetCurrent": lambda: (0, id(world.stack[-1]) if world.stack else 0),
+        "cuCtxPopCurrent": lambda: (0, world.stack.pop()),
         "CUpointer_attribute": SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal"),
         "cuEventCreate": create,
         "cuEventRecord": record,
