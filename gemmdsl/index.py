@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.int64]
 
-OpKind = Literal["+", "-", "*", "/", "%", "^", "<"]
+OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "wrap"]
 # Stands for "no bound known": sizes and leading dimensions are run-time values.
 UNBOUNDED = 1 << 62
 
@@ -178,6 +178,8 @@ def _apply(kind: OpKind, left: int, right: int) -> int:
             return left ^ right
         case "<":
             return int(left < right)
+        case "wrap":
+            return left % right
         case _:
             assert_never(kind)
 
@@ -267,6 +269,16 @@ def less(left: Expr, right: Expr) -> Expr:
     return _make("<", left, right, 0, 1)
 
 
+def wrap(left: Expr, right: Expr) -> Expr:
+    """left % right for 0 <= left < 2 * right: one comparison, where a division would be dearer."""
+    count = constant(right)
+    assert count is not None
+    assert 0 <= left.lo <= left.hi < 2 * count
+    if left.hi < count:
+        return left
+    return _make("wrap", left, right, 0, count - 1)
+
+
 def terms(expr: Expr) -> Iterator[Expr]:
     """The summands of a sum, from left to right."""
     if isinstance(expr, Op) and expr.kind == "+":
@@ -348,13 +360,15 @@ def evaluate(expr: Expr, env: Mapping[str, Array | int]) -> Array | int:
                     return left ^ right
                 case "<":
                     return (left < right) * 1
+                case "wrap":
+                    return left % right
                 case _:
                     assert_never(expr.kind)
         case _:
             assert_never(expr)
 
 
-_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1, "<": 4}
+_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1, "<": 4, "wrap": 4}
 
 
 def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
@@ -364,6 +378,8 @@ def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
             return str(expr.value)
         case Named() | Var() | Bound():
             return expr.name
+        case Op(kind="wrap"):
+            return f"wrap({to_c(expr.left)}, {to_c(expr.right)})"
         case Op(kind="<"):
             return f"({to_c(expr.left)} < {to_c(expr.right)})"
         case Op():

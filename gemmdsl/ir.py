@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from gemmdsl.cuda_source import Condition
-from gemmdsl.index import UNBOUNDED, Expr, Named, Var
+from gemmdsl.index import UNBOUNDED, Bound, Expr, Named, Var
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes
 
@@ -28,6 +28,29 @@ class Less:
 
     left: Expr
     right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """A uniform condition, left == right, over loop counters."""
+
+    left: Expr
+    right: Expr
+
+
+Test = Less | Equal
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A value that a loop carries along: `value.value` in each iteration, from `start` on, by steps of one.
+
+    `modulus` is where it starts over at 0.
+    """
+
+    value: Bound
+    start: Expr
+    modulus: Named
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +146,21 @@ class StoreOutput:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A uniform counted loop: `var` from `start` up to, not including, `stop`."""
+    """A uniform counted loop: `var` from `start` up to, not including, `stop`; `counters` run along."""
 
     var: Var
     start: Expr
     stop: Expr
     body: tuple[Stmt, ...]
     unroll: bool = False
+    counters: tuple[Counter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class If:
     """`body` when a uniform condition holds."""
 
-    condition: Less
+    condition: Test
     body: tuple[Stmt, ...]
 
 

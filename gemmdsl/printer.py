@@ -29,6 +29,7 @@ from gemmdsl.ir import (
     Stmt,
     StoreOutput,
     StoreTile,
+    Test,
     WaitGroups,
 )
 
@@ -100,16 +101,19 @@ def headline(statement: Stmt) -> str:
         case For():
             unroll = "unrolled " if statement.unroll else ""
             span = f"{to_c(statement.start)} .. {to_c(statement.stop)}"
-            return f"{unroll}for {statement.var.name} in {span}:"
+            along = "".join(
+                f", {counter.value.name} = {to_c(counter.value.value)}" for counter in statement.counters
+            )
+            return f"{unroll}for {statement.var.name} in {span}{along}:"
         case If():
             return f"if {condition(statement.condition)}:"
         case _:
             assert_never(statement)
 
 
-def condition(less: Less) -> str:
+def condition(test: Test) -> str:
     """A uniform condition as C spells it."""
-    return f"{to_c(less.left)} < {to_c(less.right)}"
+    return f"{to_c(test.left)} {'<' if isinstance(test, Less) else '=='} {to_c(test.right)}"
 
 
 def _into(slot: Expr | None) -> str:

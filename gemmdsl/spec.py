@@ -122,11 +122,12 @@ class Schedule:
     """How one kernel computes the problem.
 
     `block_k == 0` means that nothing is staged in shared memory.  `warp is None` means that threads are
-    laid over the block tile as one grid.  `fragments` sets of registers hold the operands of an FMA step, the
-    fragment of `read_first` being read before the other; FMAs follow each other along a row (`fma_along` N)
-    or a column, every other one backwards with `fma_snake`.  `piece` divides `thread`: a thread tile is
-    (thread/piece) pieces per axis, spread over the warp (or block) tile with equal strides; piece == thread
-    is one solid tile.
+    laid over the block tile as one grid.  `piece` divides `thread`: a thread tile is (thread/piece) pieces
+    per axis, spread over the warp (or block) tile with equal strides; piece == thread is one solid tile.
+
+    `fragments` sets of registers hold the operands of an FMA step; with two of them, asynchronous copies are
+    issued in step `copy_step` of a K tile.  The fragment of `read_first` is read before the other one.  FMAs
+    follow each other along a row (`fma_along` N) or a column, every other one backwards with `fma_snake`.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Schedule:
     c_vector: int = 1
     buffers: int = 1
     asynchronous: bool = False
+    copy_step: int = 0
     fragments: int = 1
     read_first: StagedName = "A"
     fma_along: Literal["M", "N"] = "N"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.emit.environment import render
+from gemmdsl.emit.origins import origins, shared_stages
 from gemmdsl.emit.view import launch_plan, view
 from gemmdsl.ir import Kernel
 
@@ -23,4 +24,6 @@ def emit(kernel: Kernel, proofs: tuple[str, ...]) -> CudaSource:
         header=render("header.h.j2", view=context),
         main=render("main.cu.j2", view=context),
         plan=launch_plan(kernel),
+        shared=shared_stages(kernel),
+        origins=origins(kernel),
     )

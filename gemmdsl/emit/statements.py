@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from gemmdsl.emit.printing import Printer
-from gemmdsl.index import Expr, Var
+from gemmdsl.index import Expr, Var, wrap
 from gemmdsl.ir import (
     AsyncCopyTile,
     Barrier,
@@ -14,6 +14,7 @@ from gemmdsl.ir import (
     CopyTile,
     For,
     If,
+    Less,
     LoadTile,
     MultiplyFragments,
     MultiplyGlobal,
@@ -24,6 +25,15 @@ from gemmdsl.ir import (
     StoreTile,
     WaitGroups,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CounterView:
+    """A counter that runs along with a loop: its first value, and how it goes on."""
+
+    name: str
+    start: str
+    following: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +52,8 @@ class StatementView:
     var: str = ""
     start: str = ""
     stop: str = ""
-    left: str = ""
-    right: str = ""
+    condition: str = ""
+    counters: tuple[CounterView, ...] = ()
     unroll: bool = False
     body: tuple[StatementView, ...] = ()
 
@@ -104,14 +114,18 @@ def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> Stat
                 start=text(statement.start),
                 stop=text(statement.stop),
                 unroll=statement.unroll,
+                counters=tuple(
+                    CounterView(c.value.name, text(c.start), text(wrap(c.value + 1, c.modulus)))
+                    for c in statement.counters
+                ),
                 body=program_view(statement.body, block_k, text),
             )
         case If():
             condition = statement.condition
+            sign = "<" if isinstance(condition, Less) else "=="
             return StatementView(
                 kind,
-                left=text(condition.left),
-                right=text(condition.right),
+                condition=f"{text(condition.left)} {sign} {text(condition.right)}",
                 body=program_view(statement.body, block_k, text),
             )
         case _:

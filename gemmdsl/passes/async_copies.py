@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gemmdsl.index import Int, Named, Var
+from gemmdsl.index import Bound, Int, Named, Var
 from gemmdsl.ir import (
     K_TILES,
     TILE,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
+    Counter,
     For,
     If,
     Kernel,
@@ -33,7 +34,9 @@ def async_copies(kernel: Kernel) -> Kernel:
     if not schedule.asynchronous:
         return kernel
     buffers = Named("BUFFERS", Int(schedule.buffers), "slots of each shared tile")
+    slot = Bound("slot", TILE % buffers)
     ahead = TILE + buffers - 1
+    free_slot = Bound("free_slot", ahead % buffers)
     prologue = Var("tile", schedule.buffers - 1)
     return with_buffers(
         kernel,
@@ -62,13 +65,14 @@ def async_copies(kernel: Kernel) -> Kernel:
                     If(
                         Less(ahead, K_TILES),
                         (
-                            AsyncCopyTile("A", ahead, ahead % buffers),
-                            AsyncCopyTile("B", ahead, ahead % buffers),
+                            AsyncCopyTile("A", ahead, free_slot),
+                            AsyncCopyTile("B", ahead, free_slot),
                         ),
                     ),
                     CommitGroup(),
-                    MultiplyTile(TILE % buffers),
+                    MultiplyTile(slot),
                 ),
+                counters=(Counter(slot, Int(0), buffers), Counter(free_slot, buffers - 1, buffers)),
             ),
             StoreOutput(),
         ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gemmdsl.index import Expr, Int, Named, Var, less
+from gemmdsl.index import Bound, Expr, Int, Named, Var, less, wrap
 from gemmdsl.ir import (
     K_TILES,
     TILE,
     Barrier,
+    Equal,
     For,
     If,
     Kernel,
@@ -66,7 +67,11 @@ def _first(kernel: Kernel, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """The K loop's body: copies first, steps 0 to BLOCK_K - 2, what makes the next tile visible, the last."""
+    """The K loop's body: copies, steps 0 to BLOCK_K - 2, what makes the next tile visible, the last step.
+
+    Asynchronous copies are issued within a step, after its reads: a branch around a few copies in the midst
+    of FMAs becomes predicates, one at the head of the loop stays a branch.
+    """
     multiply = next(statement for statement in body if isinstance(statement, MultiplyTile))
     at = body.index(multiply)
     waits = tuple(statement for statement in body if isinstance(statement, (WaitGroups, Barrier)))
@@ -76,12 +81,18 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     slots = kernel.staging[0].tile.stages
     assert slots is not None, "the checker asks for buffers"
     k = Var("k", block_k.value - 1)
-    yield from (statement for statement in moves if isinstance(statement, If))
+    copies: tuple[Stmt, ...] = tuple(statement for statement in moves if isinstance(statement, If))
+    step = kernel.spec.schedule.copy_step
+    if copies and kernel.spec.schedule.asynchronous:
+        copies = (If(Equal(k, Int(step)), copies),)
+    else:
+        yield from copies
+        copies = ()
     yield For(
         k,
         Int(0),
         block_k - 1,
-        (*_read(kernel, multiply.slot, k + 1, (k + 1) % sets), MultiplyFragments(k % sets)),
+        (*_read(kernel, multiply.slot, k + 1, (k + 1) % sets), *copies, MultiplyFragments(k % sets)),
         unroll=True,
     )
     yield from after
@@ -89,6 +100,8 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     yield from (statement for statement in moves if not isinstance(statement, If))
     yield from (statement for statement in waits if isinstance(statement, WaitGroups))
     yield Barrier(AHEAD)
-    following = (TILE + less(TILE + 1, K_TILES)) % slots
+    more = less(TILE + 1, K_TILES)
+    slot = multiply.slot
+    following = wrap(slot + more, slots) if isinstance(slot, Bound) else (TILE + more) % slots
     yield from _read(kernel, following, Int(0), Int(0))
     yield MultiplyFragments((block_k - 1) % sets)

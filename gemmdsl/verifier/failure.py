@@ -56,6 +56,7 @@ SEQUENCE = Rule(
 FRAGMENTS = Rule(
     "P410", "fragments", "fragment registers hold step k of both operands where step k is multiplied"
 )
+COUNTERS = Rule("P411", "counters", "a counter that runs along with a loop has the value its formula says")
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
 LIMITS = Rule("P601", "limits", "the block fits the target")
 
@@ -82,6 +83,7 @@ RULES: tuple[Rule, ...] = (
     STEADY,
     SEQUENCE,
     FRAGMENTS,
+    COUNTERS,
     HAZARD,
     LIMITS,
 )

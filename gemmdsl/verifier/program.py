@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, evaluate, free
+from gemmdsl.index import Expr, Named, evaluate, free, to_c
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
@@ -20,6 +20,7 @@ from gemmdsl.ir import (
     CopyTile,
     For,
     If,
+    Less,
     LoadTile,
     MultiplyFragments,
     MultiplyGlobal,
@@ -28,12 +29,14 @@ from gemmdsl.ir import (
     Stmt,
     StoreOutput,
     StoreTile,
+    Test,
     WaitGroups,
 )
 from gemmdsl.printer import headline
 from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import (
     AWAITED,
+    COUNTERS,
     FRAGMENTS,
     REGISTERS,
     SEQUENCE,
@@ -62,8 +65,9 @@ def _prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_
     That makes every barrier one that all threads reach.
     """
     for statement in body:
+        inner = {statement.var.name} if isinstance(statement, For) and statement.counters else set()
         for expr in expressions(statement):
-            unknown = free(expr) - names
+            unknown = free(expr) - names - inner
             if unknown:
                 raise Refuted(
                     UNIFORM,
@@ -96,7 +100,8 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
         case WaitGroups():
             return (statement.pending,)
         case For():
-            return (statement.start, statement.stop)
+            counters = (part for c in statement.counters for part in (c.value, c.start))
+            return (statement.start, statement.stop, *counters)
         case If():
             return (statement.condition.left, statement.condition.right)
         case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():
@@ -182,8 +187,10 @@ class _Machine:
             match statement:
                 case For():
                     name = statement.var.name
+                    counters: dict[str, int] = {}
                     for value in range(self._value(statement.start), self._value(statement.stop)):
                         self._env[name] = value
+                        self._count(statement, counters)
                         if statement.stop == K_TILES:
                             self._in_k_loop = True
                             self.states[value] = self._state(value)
@@ -191,8 +198,7 @@ class _Machine:
                     self._in_k_loop = self._in_k_loop and statement.stop != K_TILES
                     self._env.pop(name, None)
                 case If():
-                    condition = statement.condition
-                    if self._value(condition.left) < self._value(condition.right):
+                    if self._holds(statement.condition):
                         self._block(statement.body)
                     elif not self._in_k_loop:
                         self.skipped = True
@@ -353,6 +359,21 @@ class _Machine:
         if not 0 <= slot < slots:
             raise self._refuted(SLOT_RANGE, statement, f"uses slot {slot} of {slots}", operand=operand)
         return slot
+
+    def _holds(self, test: Test) -> bool:
+        left, right = self._value(test.left), self._value(test.right)
+        return left < right if isinstance(test, Less) else left == right
+
+    def _count(self, loop: For, counters: dict[str, int]) -> None:
+        """A counter that runs along has, in every iteration, the value that its formula says."""
+        for counter in loop.counters:
+            name = counter.value.name
+            due = self._value(counter.value.value)
+            held = counters.get(name, self._value(counter.start))
+            if held != due:
+                what = f"counts {name} = {held} where {to_c(counter.value.value)} = {due}"
+                raise self._refuted(COUNTERS, loop, what, due=due, counted=held)
+            counters[name] = 0 if held + 1 == counter.modulus.value else held + 1
 
     def _value(self, expr: Expr) -> int:
         if isinstance(expr, Named):

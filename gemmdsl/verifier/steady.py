@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmdsl.index import Expr, Op, Var, constant, free, less
+from gemmdsl.index import Bound, Expr, Op, Var, constant, free, less
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
     CopyTile,
+    Equal,
     For,
     If,
+    Less,
     LoadTile,
     MultiplyFragments,
     MultiplyTile,
@@ -81,16 +83,23 @@ def _outside(body: tuple[Stmt, ...], loop: For) -> Iterator[Stmt]:
 def _settles(statement: Stmt) -> bool:
     """Whether a statement outside of the K loop does the same for all large numbers of K tiles."""
     if isinstance(statement, If):
-        return statement.condition.right == K_TILES and K_TILES.name not in free(statement.condition.left)
+        less_than = isinstance(statement.condition, Less)
+        return (
+            less_than
+            and statement.condition.right == K_TILES
+            and K_TILES.name not in free(statement.condition.left)
+        )
     return all(K_TILES.name not in free(expr) for expr in expressions(statement))
 
 
 def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
     """Whether a statement of the K loop does, a turn later, the same with tiles that are a turn later."""
     match statement:
-        case If(condition=less):
-            ahead = _offset(less.left, tile)
-            return less.right == K_TILES and ahead is not None and 0 <= ahead <= turn
+        case If(condition=Equal(left=left, right=right)):
+            return all(tile.name not in free(expr) for expr in (left, right))
+        case If(condition=Less(left=left, right=right)):
+            ahead = _offset(left, tile)
+            return right == K_TILES and ahead is not None and 0 <= ahead <= turn
         case CopyTile() | AsyncCopyTile():
             return _offset(statement.tile, tile) is not None and _cyclic(statement.slot, tile, turn)
         case LoadTile():
@@ -103,6 +112,9 @@ def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
             return tile.name not in free(statement.registers)
         case StoreTile() | MultiplyTile():
             return _cyclic(statement.slot, tile, turn)
+        case For():
+            # Counters need no look: what they hold is checked against their formulas in every run.
+            return constant(statement.start) is not None and constant(statement.stop) is not None
         case _:
             return all(constant(expr) is not None for expr in expressions(statement))
 
@@ -111,10 +123,22 @@ def _cyclic(slot: Expr | None, tile: Var, turn: int) -> bool:
     """Whether a slot is always the same, or a tile number modulo a divisor of the turn."""
     if slot is None or constant(slot) is not None:
         return True
-    if not isinstance(slot, Op) or slot.kind != "%":
+    if isinstance(slot, Bound):
+        return _cyclic(slot.value, tile, turn)
+    if not isinstance(slot, Op) or slot.kind not in ("%", "wrap"):
         return False
     divisor = constant(slot.right)
-    return divisor is not None and turn % divisor == 0 and _ahead(slot.left, tile, turn)
+    if divisor is None or turn % divisor:
+        return False
+    if slot.kind == "wrap":
+        base, step = slot.left, less(tile + 1, K_TILES)
+        return (
+            isinstance(base, Op)
+            and base.kind == "+"
+            and base.right == step
+            and _cyclic(base.left, tile, turn)
+        )
+    return _ahead(slot.left, tile, turn)
 
 
 def _ahead(expr: Expr, tile: Var, turn: int) -> bool:

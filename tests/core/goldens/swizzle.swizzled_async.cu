@@ -92,6 +92,8 @@ static_assert(sizeof(Stage) == 16384, "the shared memory that was planned");
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
 
+// index % count for an index below 2 * count.
+__device__ __forceinline__ int wrap(int index, int count) { return index < count ? index : index - count; }
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
 __device__ __forceinline__ void move(float* to, const float* from) {
@@ -288,17 +290,20 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     __pipeline_commit();
   }
+  int slot = 0, free_slot = BUFFERS - 1;
   for (int tile = 0; tile < k_tiles; ++tile) {
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // this tile has landed for all, and nobody reads the last one any more
     if (tile + BUFFERS - 1 < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].A[0] + a_to, a_from, lda,
-                                  m_left, depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
-      copy_b_async<FULL, ALIGNED>(stages[(tile + BUFFERS - 1) % BUFFERS].B[0] + b_to, b_from, ldb,
-                                  n_left, depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+      copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+      copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
     }
     __pipeline_commit();
-    multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
+    multiply_tile(acc, stages[slot], thread_row, thread_col);
+    slot = wrap(slot + 1, BUFFERS);
+    free_slot = wrap(free_slot + 1, BUFFERS);
   }
   store_c<FULL, ALIGNED>(C, ldc, m_left, n_left,
                          depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
