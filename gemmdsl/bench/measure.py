@@ -19,21 +19,23 @@ from gemmdsl.bench.occupancy import blocks_per_sm
 from gemmdsl.bench.support import Ceilings, Support, strides
 from gemmdsl.bench.timing import Enqueue, Samples, interleaved
 from gemmdsl.cuda_source import EntryPoint
+from gemmdsl.diagnostics import GemmError
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.reference import POISON
-from gemmdsl.runtime.errors import GpuError
 from gemmdsl.runtime.gpu import Gpu
 from gemmdsl.runtime.kernel import Kernel, choose, load
 from gemmdsl.spec import Problem
 
 Shape = tuple[int, int, int]
-Status = Literal["timed", "verified", "wrong", "spills", "impossible", "unfit", "unverified"]
+Status = Literal["timed", "verified", "wrong", "spills", "impossible", "unfit", "broken", "unverified"]
 _SEEDS = (11, 12, 13)
 _UNIT_ROUNDOFF = 2.0**-24
 _EXACT = 2**24
 _LARGEST = 8
 _MOST_SETS = 64
 _SET_UNIT = 64
+# The device lacks something: no fault of the kernel.
+_UNSUPPORTED = "G944"
 # Clocks move between the measurement of a ceiling and that of a kernel.
 _TOLERANCE = 1.03
 
@@ -70,7 +72,8 @@ class Row:
     """One kernel at one shape.
 
     Without a time, `reason` says why: the result is wrong, registers spill, the schedule's assumptions do not
-    hold for the shape ("unfit"), a figure is above what the device can do ("impossible").  `error` is the
+    hold for the shape or the device lacks something ("unfit"), it cannot be compiled or loaded ("broken"), a
+    figure is above what the device can do ("impossible").  `error` is the
     largest error of the comparison in full precision.  `cold` says that operands did not stay in L2.
     """
 
@@ -124,8 +127,8 @@ def measure(
 ) -> Report:
     """A row for each subject and shape; `progress` is called before each of them.
 
-    Errors that concern one kernel are in its row.  GemmError when a kernel cannot be compiled or the device
-    fails.
+    Errors that concern one kernel are in its row.  GemmError when the device fails, or nothing can be
+    compiled at all.
     """
     support = Support(gpu)
     ceilings = support.ceilings()
@@ -212,8 +215,10 @@ class _Session:
             return _Member(subject, replace(row, status="unfit", reason="nothing has to be computed"))
         try:
             kernel = load(self._gpu, source)
-        except GpuError as unsupported:
-            return _Member(subject, replace(row, status="unfit", reason=unsupported.diagnostics[0].message))
+        except GemmError as problem:
+            found = problem.diagnostics[0]
+            status: Status = "unfit" if found.code == _UNSUPPORTED else "broken"
+            return _Member(subject, replace(row, status=status, reason=found.message))
         row = replace(row, entry=entry.path)
         usage = next((used for used in kernel.cubin.usage if used.entry == entry.name), None)
         shared = source.plan.static_shared_bytes + source.plan.dynamic_shared_bytes

@@ -45,8 +45,8 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def failed(rows: Sequence[Row]) -> bool:
-    """Whether a kernel is wrong, spills without leave, or shows a figure that cannot be."""
-    return any(row.status in ("wrong", "spills", "impossible", "unverified") for row in rows)
+    """Whether a kernel is wrong, spills without leave, cannot be compiled, or shows a figure that cannot be."""
+    return any(row.status in ("wrong", "spills", "impossible", "broken", "unverified") for row in rows)
 
 
 def to_json(report: Report) -> str:

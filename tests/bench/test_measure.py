@@ -24,7 +24,7 @@ from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.runtime import gpu
 from gemmdsl.spec import Operand, Order, Problem
-from gemmdsl.toolchain import Usage
+from gemmdsl.toolchain import Cubin, ToolError, Usage
 from tests import examples
 from tests.bench import libraries
 from tests.runtime.fake import World, strided
@@ -166,6 +166,18 @@ def test_what_does_not_apply_is_no_failure(world: World) -> None:
     assert "the schedule assumes M % 128 == 0" in rows[0].reason
     assert "newer than sm_75" in rows[1].reason
     assert not report.failed(rows)
+
+
+def test_what_cannot_be_compiled_is_told_in_its_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_cubin(text: str, target: str) -> Cubin:
+        if "odd" in text:
+            raise ToolError("G905", "nvcc failed")
+        return world.compile(text, target)
+
+    monkeypatch.setattr("gemmdsl.runtime.kernel.cached_cubin", compile_cubin)
+    rows = measure(gpu(), [subject(world), subject(world, schedule="t6x10")], [SHAPE], None, QUICK).rows
+    assert [(row.status, row.reason) for row in rows] == [("broken", "nvcc failed"), ("timed", "")]
+    assert report.failed(rows)
 
 
 def test_verifying_alone(world: World) -> None:
