@@ -45,7 +45,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def failed(rows: Sequence[Row]) -> bool:
-    """Whether a kernel is wrong, spills without leave, cannot be compiled, or shows a figure that cannot be."""
+    """Whether a kernel is wrong, spills without leave, does not compile, or shows a figure that cannot be."""
     return any(row.status in ("wrong", "spills", "impossible", "broken", "unverified") for row in rows)
 
 

@@ -307,6 +307,8 @@ def tests(out: Path, say: Say, processes: int) -> bool:
 
     compile_all([support_text(), *(source.text for source in sources())], _target(), processes)
     words = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-s", "-p", "no:cacheprovider", "tests/gpu"]
+    # Other libraries' warnings are not ours to mend.
+    words += ["-W", "default"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     (out / "pytest.log").write_text(done.stdout + done.stderr)
     say(done.stdout[-3000:] + done.stderr[-1000:])
