@@ -23,7 +23,8 @@ from gemmdsl.cuda_source import CudaSource
 from gemmdsl.ir import Kernel
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
-from gemmdsl.toolchain import Usage, compile_cubin, disassemble
+from gemmdsl.toolchain import Usage, disassemble
+from gemmdsl.toolchain.cubins import cached_cubin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +94,7 @@ class Binary:
 
 def build(source: CudaSource) -> Binary:
     """Compiles and disassembles; ToolError when nvcc or nvdisasm is missing or refuses."""
-    cubin = compile_cubin(source.text, source.target, line_info=True)
+    cubin = cached_cubin(source.text, source.target, line_info=True)
     return Binary(
         cubin.compiler,
         {usage.entry: usage for usage in cubin.usage},

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "test": "Test schedules on hundreds of sizes, and shrink what fails.",
     "explain": "Say what a schedule costs, and what to change.",
     "bench": "Verify kernels on a GPU, then time them.",
+    "profile": "Show prediction beside measurement, counter by counter.",
     "ir": "Show the tile IR before and after each pass.",
     "rules": "List the rules a schedule has to keep.",
     "doctor": "Say which tools and devices are there, and how to get what is missing.",

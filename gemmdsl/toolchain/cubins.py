@@ -19,19 +19,20 @@ from gemmdsl.toolchain.usage import Usage
 _FORMAT = "gemmdsl cubin 1"
 
 
-def cached_cubin(text: str, target: str) -> Cubin:
-    """What `compile_cubin(text, target)` gives, from the cache if it was compiled before.
+def cached_cubin(text: str, target: str, *, line_info: bool = False) -> Cubin:
+    """What `compile_cubin` gives for the same arguments, from the cache if it was compiled before.
 
     Safe with many processes; a damaged file is made again; where the cache cannot be written, nothing is
     kept.  ToolError as `compile_cubin`, and when there is no room.
     """
     compiler = find_tool("nvcc")
-    name = f"{cache.key(_FORMAT, text, target, repr(FLAGS), banner(compiler))}.cubin"
+    flags = repr((*FLAGS, "-lineinfo") if line_info else FLAGS)
+    name = f"{cache.key(_FORMAT, text, target, flags, banner(compiler))}.cubin"
     if found := cache.find("cubin", name):
         if (cubin := _read(found)) is not None:
             return cubin
         cache.forget(found)
-    cubin = compile_cubin(text, target)
+    cubin = compile_cubin(text, target, line_info=line_info)
 
     def make(work: Path) -> Path:
         made = work / "cubin"

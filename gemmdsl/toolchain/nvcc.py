@@ -44,7 +44,7 @@ def compile_cubin(
     and compiler give the same bytes.  ToolError when there is no nvcc of CUDA 12.0 or later, when it does not
     know the target, refuses the text or takes longer than five minutes.
     """
-    compiler = _compiler_for(target)
+    compiler = compiler_for(target)
     data, report = _compile(
         compiler,
         text,
@@ -58,7 +58,7 @@ def compile_cubin(
 
 def compile_ptx(text: str, target: str, headers: Mapping[str, str] | None = None) -> str:
     """PTX for `target`; arguments and errors as in `compile_cubin`."""
-    data, _ = _compile(_compiler_for(target), text, target, headers or {}, "ptx", ())
+    data, _ = _compile(compiler_for(target), text, target, headers or {}, "ptx", ())
     return data.decode()
 
 
@@ -75,7 +75,8 @@ def _supported_targets(path: Path) -> frozenset[str]:
     return frozenset(outcome.text.split())
 
 
-def _compiler_for(target: str) -> Tool:
+def compiler_for(target: str) -> Tool:
+    """The nvcc in use; ToolError when there is none or it does not know the target."""
     compiler = find_tool("nvcc")
     known = supported_targets(compiler)
     if target not in known:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gemmdsl.analysis.access import summed
+from gemmdsl.analysis.sass import read_listing
 from gemmdsl.target import TARGETS
-from tests.analysis.models import as_compiled, as_written, counts, needs_toolkit
+from gemmdsl.toolchain import compile_cubin, disassemble
+from tests.analysis.models import as_compiled, as_written, binary, counts, kernel, needs_toolkit
 
 pytestmark = [pytest.mark.nvcc, needs_toolkit]
 
@@ -63,3 +65,13 @@ def test_instructions_of_the_main_loop() -> None:
     assert 0.8 < found.loop_ffma_share < 1
     assert found.mix["FFMA"] == 2048**3 // 32
     assert sum(found.issued.values()) == found.instructions
+
+
+def test_line_information_changes_no_instruction() -> None:
+    _, source = kernel("ladder.gemm", "v2_4x4")
+    plain = read_listing(disassemble(compile_cubin(source.text, source.target).data))
+    annotated = binary("ladder.gemm", "v2_4x4").functions
+    assert set(plain) == set(annotated)
+    for name, function in plain.items():
+        codes = [[(i.opcode, i.operands) for i in found.code] for found in (function, annotated[name])]
+        assert codes[0] == codes[1]
