@@ -31,7 +31,8 @@ class Settings:
 
     `examples` cases are drawn with `seed`; a case has at most `work` multiply-adds.  `sanitize` says what is
     watched in every run; `replay` are cases to begin with.  Without `cached`, the compiled kernel is not kept
-    for other processes; without `shrink`, the first case that fails is told as it is.  On a GPU nothing is
+    for other processes; without `shrink`, the first case that fails is told as it is; without `far`, no
+    operand is spread over more than 2^31 elements.  On a GPU nothing is
     watched, and the launcher, which is a function of the host, is not called.
     """
 
@@ -42,6 +43,7 @@ class Settings:
     replay: tuple[Case, ...] = ()
     cached: bool = True
     shrink: bool = True
+    far: bool = True
     device: Device = "cpu"
 
 
@@ -80,10 +82,13 @@ class KernelReport:
         return sum(self.paths.values())
 
 
-def _odd_calls(kernel: CompiledKernel) -> Iterator[Call | Far]:
-    """Calls that the launcher must refuse or that look wrong, and operands of more than 2^31 elements."""
+def _odd_calls(kernel: CompiledKernel, chosen: Settings) -> Iterator[Call | Far]:
+    """Calls that the launcher must refuse or that look wrong, and operands spread over 2^31 elements."""
+    if chosen.device == "gpu":
+        return
     yield from calls(kernel.cuda)
-    yield from far_cases(kernel.cuda)
+    if chosen.far:
+        yield from far_cases(kernel.cuda)
 
 
 class _Failed(Exception):
@@ -94,7 +99,7 @@ class _Failed(Exception):
 def steps(kernel: CompiledKernel, chosen: Settings) -> int:
     """How often `check_kernel` reports progress when nothing fails."""
     fixed = systematic(kernel.spec, kernel.launch_plan, chosen.work)
-    odd_calls = 0 if chosen.device == "gpu" else len(list(_odd_calls(kernel)))
+    odd_calls = len(list(_odd_calls(kernel, chosen)))
     return len(chosen.replay) + len(fixed) + chosen.examples + odd_calls
 
 
@@ -153,10 +158,8 @@ class _Run:
         self._each(systematic(spec, plan, chosen.work))
         if chosen.examples:
             self._drawn()
-        if chosen.device == "gpu":
-            return
         checked = bool(chosen.sanitize)
-        for odd in _odd_calls(self.kernel):
+        for odd in _odd_calls(self.kernel, chosen):
             if findings := odd.check(self.kernel.cuda, cached=chosen.cached, checked=checked):
                 raise _Failed(Failure(findings))
             self.calls += 1

@@ -68,7 +68,9 @@ def run(count: int, start: int, examples: int, first: int = 0, most: int | None 
 def _test(spec: Spec, examples: int, tally: Tally | None = None) -> Failure | None:
     try:
         kernel = CompiledKernel(spec, compile_spec(spec))
-        report = check_kernel(kernel, Settings(examples=examples, seed=1, work=200_000, cached=False))
+        report = check_kernel(
+            kernel, Settings(examples=examples, seed=1, work=200_000, cached=False, far=False)
+        )
     except GemmError as error:
         return Failure((Finding("compile", str(error).splitlines()[0]),))
     if tally is not None:
