@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from gemmdsl import checker
-from gemmdsl.cuda_source import CudaSource, LaunchPlan
+from gemmdsl.cuda_source import CudaSource, LaunchPlan, ScheduleText
 from gemmdsl.diagnostics import Diagnostic
 from gemmdsl.emit import emit
 from gemmdsl.passes import steps
@@ -117,7 +117,10 @@ class Program:
     def compile(self, schedule: str | None = None, target: str | None = None) -> CompiledKernel:
         """Compiles one schedule; raises GemmError with every rule that it breaks."""
         spec = self.spec(schedule, target)
-        return CompiledKernel(spec, compile_spec(spec))
+        declared = self.checked.declared[spec.schedule.name]
+        words = tuple((word, entry.span) for word, entry in declared.entries.items())
+        text = ScheduleText(self.checked.source, declared.decl.name.span, words)
+        return CompiledKernel(spec, replace(compile_spec(spec), schedule=text))
 
 
 def load(path: str | PathLike[str]) -> Program:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from gemmdsl.source import Source, Span
 from gemmdsl.spec import Axis, OperandName, Problem
 
 
@@ -125,8 +126,67 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A matrix in every stage of shared memory.
+
+    `name` is the member of the stage's struct, declared with the length of its rows in memory; the first
+    `columns` floats of a row are in use, C text over the text's constants.  `functions` of the text access
+    this array and no other.
+    """
+
+    name: str
+    columns: str
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStages:
+    """What a block keeps in shared memory: `variable`, one `struct` or an array of `slots` of them.
+
+    `slots` is C text over the text's constants, "" for a variable that is no array.
+    """
+
+    struct: str
+    variable: str
+    slots: str
+    arrays: tuple[SharedArray, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a `function` of the text follows from: words of a schedule, the first one that it has counts.
+
+    Words are those of `ScheduleText`.
+    """
+
+    function: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleText:
+    """Where the words of a schedule were written: `block`, `buffers`, `A.pad` and so on, inherited or not.
+
+    `name` is the place of the schedule's own name.
+    """
+
+    source: Source
+    name: Span
+    words: tuple[tuple[str, Span], ...]
+
+    def find(self, words: tuple[str, ...]) -> Span:
+        """The place of the first of these words that the schedule has, else of its name."""
+        places = dict(self.words)
+        return next((places[word] for word in words if word in places), self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class CudaSource:
-    """Emitted CUDA C++: the text of the `.cu`, of its header and of the stand-alone `main`."""
+    """Emitted CUDA C++: the text of the `.cu`, of its header and of the stand-alone `main`.
+
+    What follows is for messages: the kernel's shared memory, what each function follows from, and the
+    schedule's own text where it is known.
+    """
 
     problem: Problem
     target: str
@@ -134,3 +194,6 @@ class CudaSource:
     header: str
     main: str
     plan: LaunchPlan
+    shared: SharedStages | None = None
+    origins: tuple[Origin, ...] = ()
+    schedule: ScheduleText | None = None

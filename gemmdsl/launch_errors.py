@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from gemmdsl.cuda_source import Aligned, CudaSource, Multiple, Status
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
+from gemmdsl.source import Source, Span
 from gemmdsl.spec import Operand, OperandName, Problem
 
 _FIRST_CODE = 920
@@ -20,14 +21,22 @@ class LaunchError(GemmError):
     """A kernel was not launched, or did not come to its end.
 
     `status` is the launcher's, None when it was not called; `argument` names the argument at fault, "" when
-    none is.
+    none is.  `cause` is the place in a schedule from which the failure follows.
     """
 
-    def __init__(self, status: Status | None, argument: str, message: str, *notes: Note) -> None:
+    def __init__(
+        self,
+        status: Status | None,
+        argument: str,
+        message: str,
+        *notes: Note,
+        cause: tuple[Source, Span] | None = None,
+    ) -> None:
         self.status = status
         self.argument = argument
         code = f"G{_FIRST_CODE + (status or 0)}"
-        super().__init__([Diagnostic(code, message, notes=notes)])
+        source, span = cause or (None, None)
+        super().__init__([Diagnostic(code, message, source, span, notes)])
 
 
 def unusable(argument: str, message: str) -> LaunchError:
@@ -41,12 +50,13 @@ def from_status(
     arguments: Mapping[str, int],
     detail: str = "",
     places: Sequence[str] = (),
+    cause: tuple[Source, Span] | None = None,
 ) -> LaunchError:
     """The exception for a status that is not zero.
 
     `arguments` are the sizes M, N, K, the leading dimensions lda, ldb, ldc and the addresses A, B, C that
-    the launcher was called with; `detail` is what the runtime knows about a failed launch, and `places` the
-    places in the emitted text that it speaks of.
+    the launcher was called with; `detail` is what the runtime knows about a failed launch, `places` the
+    places in the emitted text that it speaks of, and `cause` the one in the schedule.
     """
     try:
         known = Status(status)
@@ -54,7 +64,7 @@ def from_status(
         message = f"{source.plan.launcher} returned unknown status {status}"
         return LaunchError(Status.LAUNCH_FAILED, "", message)
     argument, message = _explain(known, source, arguments, detail)
-    return LaunchError(known, argument, message, *(Note("at", place) for place in places))
+    return LaunchError(known, argument, message, *(Note("at", place) for place in places), cause=cause)
 
 
 def extent(operand: Operand, sizes: Mapping[str, int]) -> int:

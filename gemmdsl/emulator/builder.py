@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gemmdsl import cache
-from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan
+from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, SharedStages
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator import compiler, errors
 from gemmdsl.emulator.compiler import Compiler
@@ -47,7 +47,7 @@ def build(
     compiler, it does not accept the text, or there is no room.
     """
     tool = compiler.find()
-    unit = host_unit(source.plan, source.text)
+    unit = host_unit(source)
     name = f"{_key(tool, _variant(checked), source.text, unit)}.so"
 
     def make(work: Path) -> Path:
@@ -73,8 +73,9 @@ def build(
             raise errors.cannot_load(str(made), str(problem)) from problem
 
 
-def host_unit(plan: LaunchPlan, text: str) -> str:
+def host_unit(source: CudaSource) -> str:
     """The C++ file around the emitted text."""
+    plan, text = source.plan, source.text
     parameters = [f"{parameter.ctype} {parameter.name}" for parameter in plan.parameters]
     arguments = [parameter.name for parameter in plan.parameters]
     lines = ['#include "kernel.cu"', "#include <cuda_runtime.h>"]
@@ -91,6 +92,7 @@ def host_unit(plan: LaunchPlan, text: str) -> str:
         f'__asm__(".globl {array}\\n.hidden {array}\\n.set {array}, gemm_emu_dynamic_shared");'
         for array in arrays
     ]
+    lines += _stages(source.shared, plan, text)
     for entry in plan.entries:
         lines += [
             f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
@@ -103,6 +105,41 @@ def host_unit(plan: LaunchPlan, text: str) -> str:
             "}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _stages(shared: SharedStages | None, plan: LaunchPlan, text: str) -> list[str]:
+    """The arrays in shared memory, measured by the compiler: of a text that was edited, as they are there.
+
+    Nothing is said of them when the text no longer has what `shared` names.
+    """
+    hidden = '__attribute__((visibility("hidden")))'
+    declared = f'extern "C" {hidden} const gemm_emu::StageLayout gemm_emu_stages = {{'
+    code = _COMMENT.sub(" ", text)
+    if shared is None or not _has_stages(shared, code):
+        return [f"{declared}}};"]
+    struct = shared.struct
+    arrays = [
+        f'    {{"{array.name}", offsetof({struct}, {array.name}),'
+        f" sizeof({struct}::{array.name}) / sizeof({struct}::{array.name}[0]), {array.columns},"
+        f" sizeof({struct}::{array.name}[0]) / sizeof(float)}},"
+        for array in shared.arrays
+    ]
+    dynamic = int(plan.dynamic_shared_bytes > 0)
+    return [
+        f'{declared}"{shared.variable}", {dynamic}, {int(bool(shared.slots))}, {shared.slots or 1},'
+        f" sizeof({struct}), {len(arrays)}, {{",
+        *arrays,
+        "}};",
+    ]
+
+
+def _has_stages(shared: SharedStages, code: str) -> bool:
+    struct = re.search(rf"\bstruct\s+{shared.struct}\s*\{{([^}}]*)\}}", code)
+    if struct is None:
+        return False
+    members = all(re.search(rf"\b{array.name}\s*\[[^;]*\]\s*\[", struct[1]) for array in shared.arrays)
+    sizes = [array.columns for array in shared.arrays] + [shared.slots] * bool(shared.slots)
+    return members and all(re.search(rf"\bconstexpr\s+int\s+{size}\b", code) for size in sizes)
 
 
 def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked: bool) -> Path:

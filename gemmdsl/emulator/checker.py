@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from gemmdsl.emulator.symbols import places, thread_variables
-from gemmdsl.spec import OperandName, Order, Problem
+from gemmdsl.cuda_source import CudaSource, SharedStages
+from gemmdsl.emulator.causes import function_at
+from gemmdsl.emulator.symbols import Place, call_sites, places, thread_variables
+from gemmdsl.spec import OperandName, Order
 
 _DYNAMIC = "gemm_emu_dynamic_shared"
 _OPERANDS: tuple[OperandName, ...] = ("A", "B", "C")
 _NAME_BYTES = 96
+# Functions of the emulator that are called where the kernel accesses memory.
+_ACCESSES = re.compile(r"__tsan_(unaligned_)?(read|write)\d+|.*gemm_emu.*copy_async.*")
 
 
 class _Operand(ctypes.Structure):
@@ -49,18 +55,31 @@ class _Watch(ctypes.Structure):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A message with lines of the text for its places, and how they were reached: see `library.Outcome`."""
+
+    message: str
+    calls: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
 class Checker:
     """The checker inside an open library."""
 
-    def __init__(self, library: ctypes.CDLL, path: Path, address_of: Callable[[str], int]) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, path: Path, source: CudaSource, address_of: Callable[[str], int]
+    ) -> None:
         """`address_of` gives the address of a function of the library by its name."""
         self._library = library
+        self._problem, self._text = source.problem, source.text
         library.gemm_emu_places.restype = ctypes.POINTER(ctypes.c_uint64 * 2)
         # Stays readable when the file is removed.
         self._file = path.open("rb")
         weakref.finalize(self, self._file.close)
+        data = self._file.read()
         variables = []
-        for variable in thread_variables(self._file.read()):
+        for variable in thread_variables(data):
             if variable.name == _DYNAMIC:
                 variables.append(_Variable(variable.offset, 0, None, b"dynamic shared memory"))
             elif variable.shared:
@@ -68,14 +87,32 @@ class Checker:
                 name = variable.name.encode()[: _NAME_BYTES - 1]
                 variables.append(_Variable(variable.offset, variable.size, owner, name))
         self._variables = (_Variable * len(variables))(*variables)
+        if source.shared is not None:
+            self._forbid(source.shared, data)
 
-    def watch(self, problem: Problem, arguments: Mapping[str, float]) -> None:
+    def _forbid(self, shared: SharedStages, data: bytes) -> None:
+        """Tell the checker which code is a function's that has no business in one of the arrays."""
+        sites = call_sites(data, _ACCESSES)
+        foreign = {
+            function: sum(1 << other for other in range(len(shared.arrays)) if other != own)
+            for own, array in enumerate(shared.arrays)
+            for function in array.functions
+        }
+        found = {}
+        for site, place in zip(sites, places(self._file, sites), strict=True):
+            if arrays := next((foreign[name] for name in place.functions if name in foreign), 0):
+                found[site] = arrays
+        count = len(found)
+        sites_of, arrays_of = (ctypes.c_uint32 * count)(*found), (ctypes.c_uint8 * count)(*found.values())
+        self._library.gemm_emu_forbid(sites_of, arrays_of, ctypes.c_uint32(count))
+
+    def watch(self, arguments: Mapping[str, float]) -> None:
         """The operands of the next launch: where they are, and which may be read."""
         sizes = {name: int(value) for name, value in arguments.items() if name not in ("alpha", "beta")}
         product = arguments.get("alpha", 1.0) != 0 and sizes["K"] > 0
         readable = {"A": product, "B": product, "C": arguments.get("beta", 0.0) != 0}
         operands = []
-        for operand in map(problem.operand, _OPERANDS):
+        for operand in map(self._problem.operand, _OPERANDS):
             operands.append(
                 _Operand(
                     address=sizes[operand.name],
@@ -89,16 +126,23 @@ class Checker:
         watch = _Watch((_Operand * 3)(*operands), len(self._variables), self._variables)
         self._library.gemm_emu_watch(ctypes.byref(watch))
 
-    def located(self, message: str) -> tuple[str, tuple[str, ...]]:
-        """The message with lines of the emitted text for its places, and the calls that led to them."""
+    def _named(self, place: Place) -> Place:
+        """The place with the name of its innermost function, for which tools give that of the outermost."""
+        if not place.frames:
+            return place
+        (function, line), *callers = place.frames
+        return Place(((function_at(self._text, line) or function, line), *callers))
+
+    def located(self, message: str) -> Located:
+        """The last launch's message; {here} and {there} in it stand for places that the library knows."""
         if "{here}" not in message:
-            return message, ()
-        # A return address lies behind the call.
-        offsets = tuple(place - 1 for place in self._library.gemm_emu_places().contents)
-        here, there = places(self._file, offsets)
+            return Located(message)
+        found = places(self._file, tuple(self._library.gemm_emu_places().contents))
+        here, there = map(self._named, found)
         spoken_of = (here, there) if "{there}" in message else (here,)
         calls = tuple(place.calls for place in spoken_of if place.frames)
-        return message.replace("{here}", str(here)).replace("{there}", str(there)), calls
+        text = message.replace("{here}", str(here)).replace("{there}", str(there))
+        return Located(text, calls, here.functions)
 
 
 def _owner(function: str, address_of: Callable[[str], int]) -> int | None:

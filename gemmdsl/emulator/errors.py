@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from gemmdsl.toolchain.errors import ToolError
 
+# The code by which others tell a missing compiler from one that fails.
+NO_COMPILER = "G911"
+
 _INSTALL = "install g++ (9 or later) or clang++ (10 or later), or name a C++ compiler in CXX"
 
 
 def no_compiler(searched: str) -> ToolError:
     """No C++ compiler on this machine."""
-    return ToolError("G911", "running on the CPU needs a C++ compiler and none was found",
+    return ToolError(NO_COMPILER, "running on the CPU needs a C++ compiler and none was found",
                      searched=searched, help=_INSTALL)
 
 

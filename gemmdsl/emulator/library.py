@@ -7,7 +7,6 @@ import weakref
 from _ctypes import dlclose
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -27,6 +26,12 @@ _CTYPES: dict[str, type[ctypes.c_int] | type[ctypes.c_float] | type[ctypes.c_voi
 }
 # Each open library may keep a thousand mappings for fiber stacks; a process has some 65,000.
 _MAX_OPEN = 8
+# What even the slowest checked kernel does in a second of processor time, and what a block may take beside.
+_SLOWEST_FMA_PER_SECOND = 4e6
+_LEAST_SECONDS = 1.0
+# Handlers of signals are the process's: of two libraries that run at once, one could take away the other's.
+# And the checker looks at one launch at a time.
+_launching = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,14 @@ class RunOptions:
     `order` is that of the threads between two barriers and of the blocks; `seed` is that of `seeded`.
     `landing` says when an asynchronous copy is done: as late as the program allows, or when issued.
     `workers` is the number of blocks that run at once; 0 is as many as there are processors, at most 8.
+    A block that takes more than `seconds` of processor time ends the launch; None lets its work decide.
     """
 
     order: ThreadOrder = "forward"
     seed: int = 0
     landing: Landing = "late"
     workers: int = 0
+    seconds: float | None = None
 
 
 class _Options(ctypes.Structure):
@@ -51,7 +58,7 @@ class _Options(ctypes.Structure):
         ("order", ctypes.c_int32),
         ("early_copies", ctypes.c_int32),
         ("workers", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("limit_ms", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("shared_limit", ctypes.c_int64),
         ("static_shared", ctypes.c_int64),
@@ -63,13 +70,15 @@ class _Options(ctypes.Structure):
 class Outcome:
     """What a launcher returned, the entry point it chose (None: it launched nothing), and why it failed.
 
-    `calls` says how the places that the message names were reached.
+    `calls` says how the places that the message names were reached; `functions` are those around the first
+    of them, innermost first.
     """
 
     status: int
     entry: EntryPoint | None
     message: str
     calls: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
 class Library:
@@ -78,21 +87,19 @@ class Library:
     def __init__(self, source: CudaSource, path: Path, *, checked: bool = False) -> None:
         """OSError when the file is no library.  `checked` says that it was built with the checker."""
         self._source = source
-        # The checker looks at one launch at a time.
-        self._turn = Lock() if checked else nullcontext()
         self._library = library = ctypes.CDLL(str(path))
         weakref.finalize(self, dlclose, library._handle)
         try:
             library.gemm_emu_message.restype = ctypes.c_char_p
             library.gemm_emu_kernel.restype = ctypes.c_void_p
             self._entries = {self._address(entry.name): entry for entry in source.plan.entries}
-            self._checker = Checker(library, path, self._address) if checked else None
+            self._checker = Checker(library, path, source, self._address) if checked else None
         except AttributeError as missing:
             raise OSError(f"{path} is not a compiled kernel: {missing}") from missing
 
     def launch(self, arguments: Mapping[str, float], options: RunOptions) -> Outcome:
         """Call the launcher; `arguments` are its parameters by name, addresses as integers."""
-        with self._turn:
+        with _launching:
             self._configure(options, arguments)
             function = self._library[self._source.plan.launcher]
             return self._outcome(function(*self._values(arguments), ctypes.c_void_p(None)))
@@ -104,7 +111,7 @@ class Library:
         The status is a cudaError value.
         """
         plan = self._source.plan
-        with self._turn:
+        with _launching:
             self._configure(options, arguments)
             status = self._library[call_name(entry)](
                 ctypes.c_uint(blocks),
@@ -117,13 +124,14 @@ class Library:
     def _configure(self, options: RunOptions, arguments: Mapping[str, float]) -> None:
         plan = self._source.plan
         if self._checker:
-            self._checker.watch(self._source.problem, arguments)
+            self._checker.watch(arguments)
         self._library.gemm_emu_configure(
             ctypes.byref(
                 _Options(
                     order=_ORDERS.index(options.order),
                     early_copies=options.landing == "early",
                     workers=options.workers,
+                    limit_ms=int(1e3 * self._seconds(options, arguments)),
                     seed=options.seed % 2**64,
                     shared_limit=TARGETS[self._source.target].shared_per_block,
                     static_shared=plan.static_shared_bytes,
@@ -131,6 +139,13 @@ class Library:
                 )
             )
         )
+
+    def _seconds(self, options: RunOptions, arguments: Mapping[str, float]) -> float:
+        if options.seconds is not None:
+            return options.seconds
+        plan = self._source.plan
+        work = plan.block_m * plan.block_n * max(0.0, arguments["K"])
+        return min(_LEAST_SECONDS + work / _SLOWEST_FMA_PER_SECOND, 1e6)
 
     def _values(
         self, arguments: Mapping[str, float]
@@ -145,10 +160,11 @@ class Library:
         kernel = self._library.gemm_emu_kernel()
         message = self._library.gemm_emu_message()
         text = message.decode(errors="replace")
-        calls: tuple[str, ...] = ()
-        if self._checker:
-            text, calls = self._checker.located(text)
-        return Outcome(status, self._entries.get(kernel or 0), text, calls)
+        entry = self._entries.get(kernel or 0)
+        if self._checker is None:
+            return Outcome(status, entry, text)
+        found = self._checker.located(text)
+        return Outcome(status, entry, found.message, found.calls, found.functions)
 
     def _address(self, symbol: str) -> int:
         address = ctypes.cast(self._library[symbol], ctypes.c_void_p).value

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint, Status
+from gemmdsl.emulator.causes import cause
 from gemmdsl.emulator.library import Landing, RunOptions, ThreadOrder, load
 from gemmdsl.launch_errors import extent, from_status, unusable
 from gemmdsl.reference import Floats, StoredMatrix
@@ -157,7 +158,9 @@ def launch(
     seconds = time.perf_counter() - started
     if outcome.status != 0:
         status = int(Status.LAUNCH_FAILED) if forced else outcome.status
-        raise from_status(status, source, arguments, outcome.message, outcome.calls)
+        told = outcome.message
+        found = cause(source, told, outcome.functions) if status == Status.LAUNCH_FAILED else None
+        raise from_status(status, source, arguments, told, outcome.calls, found)
     return Launch(outcome.entry, seconds)
 
 

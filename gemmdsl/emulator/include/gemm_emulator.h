@@ -25,7 +25,7 @@ struct Options {
     int32_t order;         // of the threads of a block and of the blocks of a grid
     int32_t early_copies;  // asynchronous copies land when issued instead of when waited for
     int32_t workers;       // operating-system threads; 0 lets the emulator choose
-    int32_t reserved;
+    int32_t limit_ms;      // processor time that one block may take; 0 is no limit
     uint64_t seed;           // of Order::SEEDED
     int64_t shared_limit;    // bytes of shared memory a block may have; 0 is no limit
     int64_t static_shared;   // bytes of it that the kernel declares with a fixed size
@@ -33,6 +33,26 @@ struct Options {
 };
 
 struct Worker;
+
+// One array of a stage of shared memory: `rows` of `row_length` floats, the first `columns` of each in use.
+struct StageArray {
+    const char* name;
+    uint32_t offset;  // bytes from the start of the stage
+    uint32_t rows;
+    uint32_t columns;
+    uint32_t row_length;
+};
+
+// What the kernel keeps in shared memory, as the compiler of the text sees it; nothing is known without arrays.
+struct StageLayout {
+    const char* variable;
+    uint32_t is_dynamic;
+    uint32_t is_array;  // of `slots` stages
+    uint32_t slots;
+    uint32_t stage_bytes;
+    uint32_t array_count;
+    StageArray arrays[2];
+};
 
 // Everything the emulator itself keeps per operating-system thread, in one place so that poisoning the
 // shared variables, which lie in the same thread-local segment, can step over it.
@@ -64,6 +84,9 @@ struct Launch {
     void (*invoke)(const void* closure);
     const void* closure;
 };
+
+// Where the copies of a vector lie: looked at by the checker, for compilers that do not show it the vector.
+void check_vector(const void* to, const void* from, size_t bytes);
 
 // Runs a whole grid; returns a cudaError value and leaves a message in `local` when it is not zero.
 int launch(const Launch& launch);

@@ -13,13 +13,12 @@
 #include <cstring>
 
 #include "shadow.h"
+#include "stages.h"
 #include "worker.h"
 
 namespace gemm_emu {
 
 namespace {
-
-constexpr unsigned WORD = 4;
 
 struct Checker {
     Watch watch;
@@ -29,6 +28,8 @@ struct Checker {
     uint64_t* c_writers;  // per element of C: block and thread of its writer, plus one
     uint64_t c_capacity;
     uint64_t places[2];   // code of the accesses that the message calls {here} and {there}
+    uint32_t latest;      // code of the last access
+    uint8_t* foreign;     // per byte of code: arrays of a stage that an access from there must not touch
 };
 
 Shadow shadow;
@@ -71,13 +72,17 @@ uint64_t size_of(const WatchedVariable& variable) {
     return variable.bytes != 0 ? variable.bytes : checker.launch->dynamic_shared;
 }
 
-// "word 12 of tiles".
+// "word 12 of tiles", or in a stage "stages[0].A[1][2]".
 Name name_of(uintptr_t address) {
     Name name;
     const uint64_t offset = address - shadow.begin;
     for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
         const WatchedVariable& variable = checker.watch.variables[i];
         if (is_live(variable) && offset - variable.offset < size_of(variable)) {
+            if (holds_stages(variable)) {
+                name_stage_word(name.text, sizeof name.text, offset - variable.offset);
+                return name;
+            }
             snprintf(name.text, sizeof name.text, "word %llu of %s",
                      static_cast<unsigned long long>((offset - variable.offset) / WORD), variable.name);
             return name;
@@ -119,6 +124,13 @@ void check_word(uint64_t word, bool write, uint32_t here) {
     if (written == NO_VARIABLE) {
         if (!write && is_own(address)) return;
         report_outside_variables(address, write, here);
+    }
+    if (shadow.array[word] & checker.foreign[here]) {
+        report(here, here, "%s outside %s's tile {here}: it lands in %s", write ? "write" : "read",
+               gemm_emu_stages.arrays[shadow.array[word] == 1 ? 1 : 0].name, name_of(address).text);
+    }
+    if (written == PADDING) {
+        report(here, here, "%s of padding {here}: %s holds nothing", write ? "write" : "read", name_of(address).text);
     }
     if (written == IN_FLIGHT) {
         report(here, shadow.write_place[word],
@@ -170,6 +182,7 @@ void store(uint32_t* to, Words words) { memcpy(to, &words, sizeof words); }
 
 // Four words at once when all were written before the last barrier, which is nearly always so.
 bool check_four(uint64_t word, bool write, uint32_t here) {
+    if (shadow.array[word] & checker.foreign[here]) return false;
     const Words written = load(shadow.written + word), read = load(shadow.read + word);
     if (write) {
         if (any((written >= shadow.floor) | (read >= shadow.floor))) return false;
@@ -251,6 +264,7 @@ void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t her
 inline void check_access(uintptr_t address, unsigned bytes, bool write, const void* code) {
     const uint64_t offset = address - shadow.begin;
     const uint32_t here = place_of(code);
+    checker.latest = here;
     if (offset < shadow.bytes) {
         const uint64_t word = offset / WORD;
         if (address % bytes != 0 && !is_own(address)) report_misaligned(address, bytes, write, here);
@@ -265,7 +279,37 @@ void check_range(uintptr_t address, uint64_t bytes, bool write, const void* code
     for (uint64_t done = 0; done + WORD <= bytes; done += WORD) check_access(address + done, WORD, write, code);
 }
 
+bool prepare_image() {
+    if (checker.foreign != nullptr) return true;
+    checker.image = find_image();
+    checker.foreign = static_cast<uint8_t*>(calloc(checker.image.bytes, 1));
+    return checker.foreign != nullptr;
+}
+
+void lay_out_stages(const WatchedVariable& variable) {
+    const StageLayout& layout = gemm_emu_stages;
+    for (uint64_t stage = 0; stage + layout.stage_bytes <= size_of(variable); stage += layout.stage_bytes) {
+        const uint64_t first = (variable.offset + stage) / WORD;
+        for (uint64_t word = first; word < first + layout.stage_bytes / WORD; ++word) shadow.written[word] = PADDING;
+        for (uint32_t i = 0; i < layout.array_count; ++i) {
+            const StageArray& array = layout.arrays[i];
+            const uint64_t begin = first + array.offset / WORD;
+            memset(shadow.array + begin, 1 << i, array.rows * array.row_length);
+            for (uint32_t row = 0; row < array.rows; ++row) {
+                memset(shadow.written + begin + row * array.row_length, 0, array.columns * WORD);
+            }
+        }
+    }
+}
+
 }  // namespace
+
+void forbid_arrays(const uint32_t* places, const uint8_t* arrays, uint32_t count) {
+    if (!prepare_image()) return;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (places[i] < checker.image.bytes) checker.foreign[places[i]] = arrays[i];
+    }
+}
 
 bool check_launch_begins(const Launch& launch) {
     checker.launch = &launch;
@@ -277,8 +321,7 @@ bool check_launch_begins(const Launch& launch) {
         if (checker.c_writers == nullptr) return false;
     }
     memset(checker.c_writers, 0, elements * sizeof(uint64_t));
-    checker.image = find_image();
-    return true;
+    return prepare_image();
 }
 
 bool check_launch_ends() {
@@ -307,10 +350,12 @@ void check_block_begins(Worker& worker) {
     }
     memset(shadow.written, 0xff, shadow.capacity * sizeof(uint32_t));
     memset(shadow.read, 0, shadow.capacity * sizeof(uint32_t));
+    memset(shadow.array, 0, shadow.capacity);
     for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
         const WatchedVariable& variable = checker.watch.variables[i];
         if (!is_live(variable)) continue;
         memset(shadow.written + variable.offset / WORD, 0, size_of(variable));
+        if (holds_stages(variable)) lay_out_stages(variable);
     }
     shadow.start_clocks();
     shadow.bytes = bytes;
@@ -342,6 +387,26 @@ void check_copy_issued(const void* shared, const void* global, unsigned bytes, u
         check_word(offset / WORD + i, true, here);
         shadow.written[offset / WORD + i] = IN_FLIGHT;
     }
+}
+
+// A library that is closed takes nothing along.
+__attribute__((destructor)) static void release_checker() {
+    free(checker.c_writers);
+    free(checker.foreign);
+    free(shadow.written);
+}
+
+const char* check_last_access() {
+    checker.places[0] = checker.places[1] = checker.latest;
+    return checker.latest != 0 ? "; its last access is {here}" : "";
+}
+
+void check_vector(const void* to, const void* from, size_t bytes) {
+    const uint32_t here = place_of(__builtin_return_address(0));
+    const uintptr_t target = reinterpret_cast<uintptr_t>(to), origin = reinterpret_cast<uintptr_t>(from);
+    const unsigned width = static_cast<unsigned>(bytes);
+    if (origin % width != 0) report_misaligned(origin, width, false, here);
+    if (target % width != 0) report_misaligned(target, width, true, here);
 }
 
 void check_copy_landed(const void* shared, unsigned bytes) {

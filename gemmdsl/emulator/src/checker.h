@@ -52,6 +52,10 @@ void check_barrier();
 void check_rendezvous(unsigned first, uint32_t mask);
 void check_copy_issued(const void* shared, const void* global, unsigned bytes, unsigned zero_fill, const void* place);
 void check_copy_landed(const void* shared, unsigned bytes);
+// Code at these offsets of the library accesses no word of these arrays of a stage, a set of them for each.
+void forbid_arrays(const uint32_t* places, const uint8_t* arrays, uint32_t count);
+// Words for a message that say where the last access was made; {here} stands for it.
+const char* check_last_access();
 
 #else
 
@@ -66,6 +70,7 @@ inline void check_barrier() {}
 inline void check_rendezvous(unsigned, uint32_t) {}
 inline void check_copy_issued(const void*, const void*, unsigned, unsigned, const void*) {}
 inline void check_copy_landed(const void*, unsigned) {}
+inline const char* check_last_access() { return ""; }
 
 #endif
 

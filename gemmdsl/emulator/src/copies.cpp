@@ -40,6 +40,7 @@ void copy_async(void* shared, const void* global, size_t size, size_t zero_fill,
     CopyQueue& queue = fiber.copies;
     if (queue.count == queue.capacity) {
         const unsigned capacity = queue.capacity == 0 ? 16 : 2 * queue.capacity;
+        worker.busy = true;
         Copy* items = static_cast<Copy*>(realloc(queue.items, capacity * sizeof(Copy)));
         if (items == nullptr) {
             set_message(worker, "out of memory: %u asynchronous copies of thread %u wait", queue.count, number);
@@ -47,6 +48,7 @@ void copy_async(void* shared, const void* global, size_t size, size_t zero_fill,
         }
         queue.items = items;
         queue.capacity = capacity;
+        worker.busy = false;
     }
     queue.items[queue.count++] = copy;
 }

@@ -7,5 +7,6 @@
 #include "messages.cpp"
 #include "shared_memory.cpp"
 #include "faults.cpp"
+#include "watchdog.cpp"
 #include "checker.cpp"
 #include "hooks.cpp"

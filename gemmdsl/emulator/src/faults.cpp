@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "watchdog.h"
 #include "worker.h"
 
 namespace gemm_emu {
@@ -17,7 +18,7 @@ constexpr size_t SIGNAL_STACK_BYTES = 64 * 1024;
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 int users = 0;
-struct sigaction previous[SIGNAL_COUNT];
+struct sigaction previous[SIGNAL_COUNT], previous_watchdog;
 
 void describe(Worker& worker, int signal, const siginfo_t& info) {
     const char* address = static_cast<const char*>(info.si_addr);
@@ -57,6 +58,10 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     }
 }
 
+void on_timer(int, siginfo_t*, void*) {
+    if (Worker* worker = local.worker) watch(*worker);
+}
+
 }  // namespace
 
 FaultHandlers::FaultHandlers() {
@@ -67,6 +72,9 @@ FaultHandlers::FaultHandlers() {
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigemptyset(&action.sa_mask);
         for (int i = 0; i < SIGNAL_COUNT; ++i) sigaction(SIGNALS[i], &action, &previous[i]);
+        action.sa_sigaction = on_timer;
+        action.sa_flags |= SA_RESTART;
+        sigaction(watchdog_signal(), &action, &previous_watchdog);
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -75,6 +83,7 @@ FaultHandlers::~FaultHandlers() {
     pthread_mutex_lock(&mutex);
     if (--users == 0) {
         for (int i = 0; i < SIGNAL_COUNT; ++i) sigaction(SIGNALS[i], &previous[i], nullptr);
+        sigaction(watchdog_signal(), &previous_watchdog, nullptr);
     }
     pthread_mutex_unlock(&mutex);
 }

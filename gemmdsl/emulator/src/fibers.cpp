@@ -167,7 +167,13 @@ void run_block(Worker& worker, uint64_t block) {
         shuffle_order(worker);
     }
     check_block_begins(worker);
-    if (!worker.failed && sigsetjmp(worker.fault, 1) == 0) run_fibers(worker);
+    worker.ticks = 0;
+    worker.busy = false;
+    if (!worker.failed && sigsetjmp(worker.fault, 1) == 0) {
+        worker.interruptible = true;
+        run_fibers(worker);
+    }
+    worker.interruptible = false;
     check_block_ends();
 }
 

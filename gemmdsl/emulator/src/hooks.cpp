@@ -13,6 +13,11 @@ __attribute__((visibility("default"))) void gemm_emu_watch(const gemm_emu::Watch
     gemm_emu::checker.watch = *watch;
 }
 
+__attribute__((visibility("default"))) void gemm_emu_forbid(const uint32_t* places, const uint8_t* arrays,
+                                                            uint32_t count) {
+    gemm_emu::forbid_arrays(places, arrays, count);
+}
+
 // Offsets in the library of the code that the last message calls {here} and {there}.
 __attribute__((visibility("default"))) const uint64_t* gemm_emu_places() { return gemm_emu::checker.places; }
 

@@ -11,6 +11,7 @@
 #include "checker.h"
 #include "faults.h"
 #include "gemm_emulator.h"
+#include "watchdog.h"
 #include "worker.h"
 
 namespace gemm_emu {
@@ -87,12 +88,15 @@ void run_blocks(Job& job) {
     Worker* outer = local.worker;
     local.worker = worker;
     worker->shared = find_shared_memory();
-    SignalStack signal_stack;
-    for (;;) {
-        const uint64_t position = job.next.fetch_add(1);
-        if (position >= job.end.load()) break;
-        run_block(*worker, block_at(job, position));
-        if (worker->failed) record_failure(job, position, worker->message);
+    {
+        SignalStack signal_stack;
+        Watchdog watchdog(*worker);
+        for (;;) {
+            const uint64_t position = job.next.fetch_add(1);
+            if (position >= job.end.load()) break;
+            run_block(*worker, block_at(job, position));
+            if (worker->failed) record_failure(job, position, worker->message);
+        }
     }
     local.worker = outer;
     free_worker(worker);

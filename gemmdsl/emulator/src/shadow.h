@@ -17,6 +17,7 @@ constexpr uint32_t MANY = 1u << 10;
 constexpr uint32_t THREAD_MASK = MANY - 1;
 constexpr uint32_t UNWRITTEN = 0;
 // Values of `written` above every stamp.
+constexpr uint32_t PADDING = 0xfffffffdu;    // part of a variable, and meant for nothing
 constexpr uint32_t IN_FLIGHT = 0xfffffffeu;  // an asynchronous copy may write the word
 constexpr uint32_t NO_VARIABLE = 0xffffffffu;
 constexpr uint32_t LAST_CLOCK = (1u << (32 - CLOCK_SHIFT)) - 2;
@@ -37,19 +38,21 @@ struct Shadow {
     uint32_t* read;
     uint32_t* write_place;
     uint32_t* read_place;
+    uint8_t* array;  // of a stage: a set of one, or of none
     uint64_t capacity;
     uint32_t clocks[MAX_THREADS];
     uint32_t known[MAX_THREADS][LANES];  // clocks of the lanes of its warp that a thread has met
 
     bool reserve(uint64_t words) {
         if (words <= capacity) return true;
-        uint32_t* memory = static_cast<uint32_t*>(malloc(4 * words * sizeof(uint32_t)));
+        uint32_t* memory = static_cast<uint32_t*>(malloc(words * (4 * sizeof(uint32_t) + 1)));
         if (memory == nullptr) return false;
         free(written);
         written = memory;
         read = memory + words;
         write_place = memory + 2 * words;
         read_place = memory + 3 * words;
+        array = reinterpret_cast<uint8_t*>(memory + 4 * words);
         capacity = words;
         return true;
     }

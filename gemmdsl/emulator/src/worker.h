@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include <time.h>
+
 #include <atomic>
 #include <csetjmp>
 
@@ -76,7 +78,12 @@ struct Worker {
     unsigned phase;    // barriers passed by the whole block
     int barrier_line;
     bool divergent;
-    bool failed;
+    timer_t timer;     // of the watchdog
+    // Also looked at from its signal's handler.
+    volatile bool failed;
+    volatile bool interruptible;  // a fiber runs, and the block may be left through `fault`
+    volatile bool busy;           // with what must not be left half done
+    volatile int ticks;           // of the timer since the block began
     uint64_t random;
     char message[sizeof(Local::message)];
 
