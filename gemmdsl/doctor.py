@@ -12,7 +12,10 @@ from typing import Literal
 
 from gemmdsl import __version__, cache
 from gemmdsl.diagnostics import GemmError
+from gemmdsl.emulator.errors import NO_COMPILER
+from gemmdsl.runtime.errors import NO_GPU, NO_PYCUDA
 from gemmdsl.toolchain import find_tool, supported_targets
+from gemmdsl.toolchain.errors import NOT_FOUND
 from gemmdsl.toolchain.locate import ToolName
 
 State = Literal["ok", "missing", "broken"]
@@ -31,6 +34,8 @@ class Check:
     use: str
     mend: str = ""
 
+
+_MISSING = (NOT_FOUND, NO_COMPILER, NO_PYCUDA, NO_GPU)
 
 # Package, what it is for, and what installs it.
 _EXTRAS = (
@@ -107,14 +112,14 @@ def _tried(group: Group, name: str, use: str, find: Callable[[], str]) -> Check:
         return Check(group, name, "ok", find(), use)
     except GemmError as problem:
         finding = problem.diagnostics[0]
-        missing = finding.code in ("G901", "G911", "G940", "G941")
+        missing = finding.code in _MISSING
         mend = next((note.text for note in finding.notes if note.label == "help"), "")
         return Check(group, name, "missing" if missing else "broken", finding.message, use, mend)
 
 
 def _gpu() -> Iterator[Check]:
     """pycuda, the driver and each device; then whether compiler, driver and device go together."""
-    from gemmdsl.runtime.gpu import Gpu, driver
+    from gemmdsl.runtime.device import Gpu, driver
 
     use = "running, testing and timing on a GPU"
     if find_spec("pycuda") is None:

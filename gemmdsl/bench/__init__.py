@@ -3,6 +3,6 @@
 `measure` gives rows; `gemmdsl.bench.report` shows them, `gemmdsl.bench.plot` draws them.
 """
 
-from gemmdsl.bench.measure import Row, Settings, Subject, measure
+from gemmdsl.bench.session import Row, Settings, Subject, measure
 
 __all__ = ["Row", "Settings", "Subject", "measure"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmdsl.bench.errors import no_baseline
 from gemmdsl.bench.timing import Enqueue
-from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import Operand, Order, Problem
 
 # cuBLAS's own numbers: operations, and the mode in which it uses no TF32.

@@ -6,7 +6,7 @@ memory in units of 128 bytes, of which each block takes 1 KiB for the system fro
 
 from __future__ import annotations
 
-from gemmdsl.runtime.gpu import Limits
+from gemmdsl.runtime.device import Limits
 from gemmdsl.target import KIB, TARGETS, WARP_SIZE
 
 _REGISTER_UNIT = 256

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from gemmdsl.bench.errors import no_matplotlib, nothing_to_draw
-from gemmdsl.bench.measure import Report, Row, Shape
+from gemmdsl.bench.session import Report, Row, Shape
 
 _LIGHT = "#9db8d2"
 _DARK = "#1f4e79"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gemmdsl.bench.measure import Report, Row, Shape
+from gemmdsl.bench.session import Report, Row, Shape
 
 FORMAT = 1
 _COLUMNS = ("schedule", "shape", "path", "TFLOP/s", "spread", "x cuBLAS", "of peak", "regs", "blocks/SM")

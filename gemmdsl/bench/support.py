@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import Operand, Order
 from gemmdsl.toolchain.cubins import cached_cubin
 

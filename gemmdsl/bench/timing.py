@@ -14,7 +14,7 @@ from typing import Any
 
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.runtime.bindings import bindings, called
-from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.runtime.device import Gpu, Handle
 
 # Puts one call into a stream; the number tells which set of buffers to use.
 Enqueue = Callable[[int], None]

@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from gemmdsl.bench.baseline import Baseline
-    from gemmdsl.bench.measure import Report, Subject
+    from gemmdsl.bench.session import Report, Subject
 
 _FAILED = 1
 _SHAPE = re.compile(r"(\d+)(?:x(\d+)x(\d+))?", re.IGNORECASE)
@@ -118,7 +118,7 @@ def command(
 def _subjects(files: tuple[str, ...], names: tuple[str, ...]) -> list[Subject]:
     """The schedules, compiled; GemmError for a name that no file has."""
     from gemmdsl.api import load
-    from gemmdsl.bench.measure import Subject
+    from gemmdsl.bench.session import Subject
 
     programs = [(file, load(file)) for file in files]
     wanted = set(names)

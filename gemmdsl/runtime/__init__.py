@@ -8,8 +8,8 @@
 done is a GpuError or a LaunchError that names the argument.
 """
 
+from gemmdsl.runtime.device import Gpu, Limits, close_all, gpu
 from gemmdsl.runtime.errors import GpuError
-from gemmdsl.runtime.gpu import Gpu, Limits, close_all, gpu
 from gemmdsl.runtime.kernel import Kernel, load
 from gemmdsl.runtime.run import Launch, run, run_stored
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from gemmdsl.launch_errors import LaunchError, unusable
 from gemmdsl.runtime import dlpack
-from gemmdsl.runtime.bindings import device_of
-from gemmdsl.runtime.gpu import Gpu
+from gemmdsl.runtime.bindings import owner_of
+from gemmdsl.runtime.device import Gpu
 from gemmdsl.spec import Operand, Order
 
 _FLOAT_BYTES = 4
@@ -79,11 +79,17 @@ def _from_interface(argument: str, value: object, interface: dict[str, Any], gpu
         raise unusable(argument, f"{argument} has a mask")
     address, read_only = interface["data"]
     try:
-        device = device_of(address or 0)
+        owner = owner_of(address or 0)
     except ValueError as unknown:
         raise unusable(argument, f"{argument} is not in the GPU's memory: {unknown}") from unknown
-    if device is not None and device != gpu.index:
-        raise _on_another_device(argument, device, gpu)
+    if owner is not None and owner[0] != gpu.index:
+        raise _on_another_device(argument, owner[0], gpu)
+    if owner is not None and owner[1] not in (0, gpu.context):
+        raise unusable(
+            argument,
+            f"{argument} is of another context than the device's primary one, which gemmdsl uses;"
+            " pycuda.autoprimaryctx in place of pycuda.autoinit shares it",
+        )
     strides = interface.get("strides") or (_FLOAT_BYTES * shape[1], _FLOAT_BYTES)
     return View(
         argument,

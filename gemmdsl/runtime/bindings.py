@@ -40,16 +40,19 @@ def pop_context() -> None:
         called(cuda.cuCtxPopCurrent())
 
 
-def device_of(address: int) -> int | None:
-    """Number of the device that an address belongs to; None when it cannot be told.
+def owner_of(address: int) -> tuple[int, int] | None:
+    """Number of the device and address of the context (0: any) that memory belongs to; None when it cannot be
+    told.
 
     ValueError when CUDA does not know the address.
     """
     cuda = bindings()
     if cuda is None or address == 0:
         return None
-    ordinal = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    status, device = cuda.cuPointerGetAttribute(ordinal, address)
+    kinds = cuda.CUpointer_attribute
+    status, device = cuda.cuPointerGetAttribute(kinds.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
     if int(status) != 0:
         raise ValueError(f"{address:#x} is no address of CUDA's")
-    return int(device)
+    # Memory that is mapped, as some allocators do it, is of no context.
+    status, context = cuda.cuPointerGetAttribute(kinds.CU_POINTER_ATTRIBUTE_CONTEXT, address)
+    return int(device), int(context) if int(status) == 0 and context is not None else 0

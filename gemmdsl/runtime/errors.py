@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
 
+# Codes by which others tell these cases from the rest.
+NO_PYCUDA = "G940"
+NO_GPU = "G941"
+UNSUPPORTED = "G944"
+
 _DRIVER = "install a driver for the GPU, or use --device cpu (device='cpu' in Python)"
 
 
@@ -22,19 +27,21 @@ class GpuError(GemmError):
 def no_pycuda(reason: str) -> GpuError:
     """The package is missing, or its extension cannot be loaded."""
     return GpuError(
-        "G940", f"running on a GPU needs pycuda: {reason}", help="pip install 'gemmdsl[gpu]'; gemmdsl doctor"
+        NO_PYCUDA,
+        f"running on a GPU needs pycuda: {reason}",
+        help="pip install 'gemmdsl[gpu]'",
     )
 
 
 def no_gpu(reason: str) -> GpuError:
     """The driver finds no device, or there is no driver."""
-    return GpuError("G941", "no CUDA device can be used", help=_DRIVER, said=reason)
+    return GpuError(NO_GPU, "no CUDA device can be used", help=_DRIVER, said=reason)
 
 
 def no_such_gpu(index: int, count: int) -> GpuError:
     """An index beyond the last device."""
     devices = "1 device, number 0" if count == 1 else f"{count} devices, numbers 0 to {count - 1}"
-    return GpuError("G941", f"there is no GPU {index}: this machine has {devices}")
+    return GpuError(NO_GPU, f"there is no GPU {index}: this machine has {devices}")
 
 
 def too_old_driver(launcher: str, compiler: str, driver: str, reason: str) -> GpuError:
@@ -58,7 +65,7 @@ def out_of_memory(what: str, wanted: int, free: int, device: str) -> GpuError:
 def unsupported(launcher: str, device: str, lacking: str) -> GpuError:
     """The device lacks what the schedule was compiled for."""
     return GpuError(
-        "G944",
+        UNSUPPORTED,
         f"{launcher} does not run on {device}: {lacking}",
         help="choose a smaller or older target with --target, or change the schedule",
     )

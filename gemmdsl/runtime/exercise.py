@@ -19,7 +19,7 @@ import numpy as np
 from gemmdsl.cuda_source import Aligned, CudaSource, EntryPoint, Multiple
 from gemmdsl.launch_errors import extent
 from gemmdsl.reference import compare, integers
-from gemmdsl.runtime.gpu import Gpu
+from gemmdsl.runtime.device import Gpu
 from gemmdsl.runtime.kernel import Kernel, load
 from gemmdsl.spec import Axis, OperandName, Order
 

@@ -8,7 +8,7 @@ from typing import Any
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Status
 from gemmdsl.launch_errors import extent, from_status, unusable
 from gemmdsl.runtime import errors
-from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
 from gemmdsl.toolchain.cubins import cached_cubin
 from gemmdsl.toolchain.nvcc import Cubin

@@ -12,7 +12,7 @@ from gemmdsl.cuda_source import CudaSource, EntryPoint
 from gemmdsl.launch_errors import extent, unusable
 from gemmdsl.reference import POISON, Floats, StoredMatrix
 from gemmdsl.runtime.arrays import View, empty_like, host_matrix, placed, view
-from gemmdsl.runtime.gpu import Gpu
+from gemmdsl.runtime.device import Gpu
 from gemmdsl.runtime.kernel import Kernel, choose, load
 from gemmdsl.runtime.streams import after, handle_of, ordered
 from gemmdsl.spec import OperandName, Order

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.bindings import bindings, called
-from gemmdsl.runtime.gpu import Gpu, Handle
+from gemmdsl.runtime.device import Gpu, Handle
 
 # The default stream by its two names in CUDA's interfaces, and the default stream of each thread.
 _DEFAULT = (0, 1)

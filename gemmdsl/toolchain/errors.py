@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
 
+# The code by which others tell what is missing from what fails.
+NOT_FOUND = "G901"
+
 _TOOLKIT = "install the CUDA toolkit 12.0 or later and set CUDA_HOME"
 _INSTALL = f"pip install 'gemmdsl[cuda]', or {_TOOLKIT}"
 # Not in a wheel, or not in one that the extra asks for.
@@ -24,7 +27,7 @@ class ToolError(GemmError):
 
 def not_found(name: str, places: str) -> ToolError:
     """No place has the tool."""
-    return ToolError("G901", f"{name} was not found", searched=places, help=_ELSEWHERE.get(name, _INSTALL))
+    return ToolError(NOT_FOUND, f"{name} was not found", searched=places, help=_ELSEWHERE.get(name, _INSTALL))
 
 
 def too_old(name: str, path: str, release: str, oldest: str) -> ToolError:

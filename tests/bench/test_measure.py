@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from gemmdsl.bench import Row, Settings, Subject, measure, report
 from gemmdsl.bench.baseline import Buffers, cublas
-from gemmdsl.bench.measure import Report, Shape
 from gemmdsl.bench.occupancy import blocks_per_sm
 from gemmdsl.bench.plot import drawn
+from gemmdsl.bench.session import Report, Shape
 from gemmdsl.bench.support import Ceilings
 from gemmdsl.bench.timing import Samples
 from gemmdsl.cli import group

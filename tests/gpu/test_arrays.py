@@ -112,7 +112,8 @@ def test_dlpack(device: Gpu, library: str) -> None:
         for values in (a, b)
     ]
     result = examples.kernel(*KERNEL).run(Capsuled(on[0]), Capsuled(on[1]), device="gpu")
-    assert (result.get() == a @ b).all()
+    with device.current():
+        assert (result.get() == a @ b).all()
 
 
 def test_torch_goes_on_as_before(device: Gpu) -> None:
@@ -141,7 +142,8 @@ def test_ten_thousand_calls_leak_nothing(device: Gpu) -> None:
         run(device, kernel, a, b)
     device.synchronize()
     assert device.free_memory() == before
-    assert (out.get() == a @ b).all()
+    with device.current():
+        assert (out.get() == a @ b).all()
 
 
 def test_bad_input_leaves_the_gpu_usable(device: Gpu) -> None:

@@ -30,6 +30,10 @@ ATTRIBUTES = {
 }
 
 
+# Address of the primary context of device 0.
+CONTEXT = 0x900000
+
+
 class Error(Exception):
     """pycuda.driver.Error."""
 
@@ -56,6 +60,8 @@ class World:
     sources: dict[str, CudaSource] = field(default_factory=dict)
     captures: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     graphs: int = 0
+    # Allocations of other contexts than the primary one.
+    foreign: dict[int, int] = field(default_factory=dict)
     refuse_cubins: bool = False
     fail_waiting: bool = False
     launches: list[tuple[str, int, int, int]] = field(default_factory=list)
@@ -122,7 +128,7 @@ def words(address: int, count: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
 def _driver(world: World) -> dict[str, Any]:
     class Context:
         def __init__(self, device: int) -> None:
-            self.device = device
+            self.device, self.handle = device, CONTEXT + device
 
         def push(self) -> None:
             world.stack.append(self)
@@ -384,7 +390,9 @@ def _bindings(world: World) -> dict[str, Any]:
 
     def attribute(which: str, address: int) -> tuple[int, int]:
         device = world.device_of(address)
-        return (1, 0) if device is None else (0, device)
+        if device is None:
+            return 1, 0
+        return 0, device if which == "ordinal" else world.foreign.get(address, CONTEXT + device)
 
     def begin(stream: int, mode: str) -> tuple[int]:
         world.captures[stream] = []
@@ -417,7 +425,9 @@ def _bindings(world: World) -> dict[str, Any]:
         "CUstream": int,
         "cuCtxGetCurrent": lambda: (0, id(world.stack[-1]) if world.stack else 0),
         "cuCtxPopCurrent": lambda: (0, world.stack.pop()),
-        "CUpointer_attribute": SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal"),
+        "CUpointer_attribute": SimpleNamespace(
+            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal", CU_POINTER_ATTRIBUTE_CONTEXT="context"
+        ),
         "cuEventCreate": create,
         "cuEventRecord": record,
         "cuEventDestroy": lambda event: (0,),

@@ -52,7 +52,10 @@ def test_arrays_that_cannot_be_operands(world: World) -> None:
     read_only.__cuda_array_interface__["data"] = (int(a.gpudata), True)
     backwards = view_of(a, slice(0, 8), slice(0, 8))
     backwards.__cuda_array_interface__["strides"] = (-32, 4)
+    foreign = on_gpu(ONES)
+    world.foreign[int(foreign.gpudata)] = 1
     cases: list[tuple[str, str, dict[str, Any]]] = [
+        ("a", "another context than the device's primary one", {"a": foreign, "b": b}),
         ("a", "dtype float64, and float32 is needed", {"a": on_gpu(ONES, dtype="float64"), "b": b}),
         ("b", "b is in the host's memory, and a is on the GPU", {"a": a, "b": ONES}),
         ("a", "it is column-major", {"a": on_gpu(ONES, "F"), "b": b}),

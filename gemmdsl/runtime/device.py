@@ -97,6 +97,11 @@ class Gpu:
         return f"GPU {self.index} ({self.limits.name}, {self.limits.target})"
 
     @property
+    def context(self) -> int:
+        """Address of the primary context."""
+        return int(self._context.handle)
+
+    @property
     def closed(self) -> bool:
         return self._context is None
 

@@ -22,7 +22,8 @@ from gemmdsl.cuda_source import EntryPoint
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.reference import POISON
-from gemmdsl.runtime.gpu import Gpu
+from gemmdsl.runtime.device import Gpu
+from gemmdsl.runtime.errors import UNSUPPORTED
 from gemmdsl.runtime.kernel import Kernel, choose, load
 from gemmdsl.spec import Problem
 
@@ -34,8 +35,6 @@ _EXACT = 2**24
 _LARGEST = 8
 _MOST_SETS = 64
 _SET_UNIT = 64
-# The device lacks something: no fault of the kernel.
-_UNSUPPORTED = "G944"
 # Clocks move between the measurement of a ceiling and that of a kernel.
 _TOLERANCE = 1.03
 
@@ -217,7 +216,7 @@ class _Session:
             kernel = load(self._gpu, source)
         except GemmError as problem:
             found = problem.diagnostics[0]
-            status: Status = "unfit" if found.code == _UNSUPPORTED else "broken"
+            status: Status = "unfit" if found.code == UNSUPPORTED else "broken"
             return _Member(subject, replace(row, status=status, reason=found.message))
         row = replace(row, entry=entry.path)
         usage = next((used for used in kernel.cubin.usage if used.entry == entry.name), None)
