@@ -249,6 +249,11 @@ class Kernel:
         return self.staging[0 if operand == "A" else 1]
 
     @property
+    def buffers(self) -> Named | None:
+        """Slots of each shared tile; None for one that needs no number, and where nothing is staged."""
+        return None if self.staging is None else self.staging[0].tile.stages
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         if self.staging is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.emit.environment import render
+from gemmdsl.emit.launch import launch_plan
 from gemmdsl.emit.origins import origins, shared_stages
-from gemmdsl.emit.view import launch_plan, view
+from gemmdsl.emit.view import kernel_view
 from gemmdsl.ir import Kernel
 
 __all__ = ["emit"]
@@ -16,14 +17,15 @@ def emit(kernel: Kernel, proofs: tuple[str, ...]) -> CudaSource:
 
     The same kernel gives the same bytes on every machine.
     """
-    context = view(kernel, proofs)
+    plan = launch_plan(kernel)
+    view = kernel_view(kernel, plan, proofs)
     return CudaSource(
         problem=kernel.spec.problem,
         target=kernel.spec.target.name,
-        text=render("kernel.cu.j2", view=context),
-        header=render("header.h.j2", view=context),
-        main=render("main.cu.j2", view=context),
-        plan=launch_plan(kernel),
+        text=render("kernel.cu.j2", view=view, launch=view.launch),
+        header=render("header.h.j2", launch=view.launch),
+        main=render("main.cu.j2", launch=view.launch),
+        plan=plan,
         shared=shared_stages(kernel),
         origins=origins(kernel),
     )

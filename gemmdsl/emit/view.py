@@ -1,260 +1,148 @@
-"""Kernel -> what the templates print: every decision is made here or before, none in a template."""
+"""Kernel -> what templates/kernel.cu.j2 prints: every decision is made here or before, none in a template."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from gemmdsl import __version__
-from gemmdsl.cuda_source import (
-    Aligned,
-    Condition,
-    EntryPoint,
-    LaunchPlan,
-    Multiple,
-    Parameter,
-    Status,
-)
+from gemmdsl.cuda_source import LaunchPlan
+from gemmdsl.emit.banner import banner
+from gemmdsl.emit.launch import LaunchView, flags, launch_view
 from gemmdsl.emit.operands import (
+    DirectView,
+    FmaView,
+    OutputView,
+    StageView,
     direct_view,
     fma_view,
     output_view,
     stage_view,
-    varies_in_alignment,
-    varies_in_full,
 )
-from gemmdsl.emit.printing import Printer, constant_groups
-from gemmdsl.emit.statements import program_view
-from gemmdsl.index import Int, Named, bindings
-from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Path, walk
-from gemmdsl.spec import Operand, OperandName, Order, Problem
-from gemmdsl.target import MAX_THREADS_PER_BLOCK, STATIC_SHARED_LIMIT
-
-View = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class OperandView:
-    """A matrix as the launcher sees it: `lines` rows (or columns) of `length` floats, `ld` apart."""
-
-    name: OperandName
-    lower: str
-    ld: str
-    lines: str
-    length: str
-    shape: str
-
-
-@dataclass(frozen=True, slots=True)
-class EntryView:
-    """One `__global__` function; `condition` is empty for the last one."""
-
-    name: str
-    path: str
-    comment: str
-    flags: str
-    condition: str
+from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
+from gemmdsl.emit.statements import StatementView, program_view
+from gemmdsl.index import Expr, Int, Var, bindings
+from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
+from gemmdsl.spec import Axis, Operand, Problem
+from gemmdsl.target import MAX_THREADS_PER_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A static_assert, or a named boolean of the launcher."""
+    """A static_assert."""
 
     condition: str
-    message: str = ""
-    name: str = ""
-    value: str = ""
+    message: str
 
 
-def parameters(problem: Problem) -> tuple[Parameter, ...]:
-    """The parameters of kernels and launcher, in order; a scalar that the problem lacks has none."""
-    listed = [Parameter(name, "int") for name in ("M", "N", "K")]
-    if problem.alpha:
-        listed.append(Parameter("alpha", "float"))
-    for operand in (problem.a, problem.b):
-        listed += [Parameter(operand.name, "const float*"), Parameter(operand.ld, "int")]
-    if problem.beta:
-        listed.append(Parameter("beta", "float"))
-    return (*listed, Parameter("C", "float*"), Parameter("ldc", "int"))
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An index that the kernel computes once, under a name."""
+
+    name: str
+    value: str
 
 
-def formula(problem: Problem) -> str:
-    """The problem's right-hand side as the user wrote it."""
-    product = f"{'alpha * ' if problem.alpha else ''}A @ B"
-    return f"C = {product}{' + beta * C' if problem.beta else ''}"
+@dataclass(frozen=True, slots=True)
+class KernelView:
+    """Everything that templates/kernel.cu.j2 prints of the device side; `launch` is the host side.
+
+    `stages` are the staged operands, `direct` those read straight from global memory; one of them is empty.
+    """
+
+    launch: LaunchView
+    banner: tuple[str, ...]
+    constants: tuple[ConstantGroup, ...]
+    checks: tuple[Check, ...]
+    stage_checks: tuple[Check, ...]
+    problem: Problem
+    stages: tuple[StageView, ...]
+    read_order: tuple[StageView, ...]
+    direct: tuple[DirectView, ...]
+    buffers: str
+    fragments: str
+    output: OutputView
+    fma: FmaView
+    body: tuple[StatementView, ...]
+    bindings: tuple[Binding, ...]
+    flags: tuple[str, ...]
+    origins: dict[str, str]
+    block_parameters: str
+    block_arguments: str
+    store_parameters: str
+    store_arguments: str
+    has_async: bool
+    has_global_loads: bool
+    multiplies_tiles: bool
+
+    @property
+    def template_line(self) -> str:
+        return f"template <{', '.join(f'bool {flag}' for flag in self.flags)}>" if self.flags else ""
+
+    @property
+    def flag_arguments(self) -> str:
+        return f"<{', '.join(self.flags)}>" if self.flags else ""
+
+    @property
+    def flags_comment(self) -> str:
+        return "; ".join(f"{flag}: {_FLAGS[flag]}" for flag in self.flags) + "."
 
 
-def launch_plan(kernel: Kernel) -> LaunchPlan:
-    """How the kernel is launched; the C launcher and the runtimes follow it."""
-    spec = kernel.spec
-    dynamic = kernel.shared_bytes > STATIC_SHARED_LIMIT
-    return LaunchPlan(
-        launcher=spec.symbol,
-        parameters=parameters(spec.problem),
-        entries=tuple(
-            EntryPoint(f"{spec.symbol}_{path.name}", path.name, path.requires) for path in kernel.paths
-        ),
-        preconditions=kernel.preconditions,
-        block_m=kernel.block_m.value,
-        block_n=kernel.block_n.value,
-        threads=kernel.threads.threads.value,
-        static_shared_bytes=0 if dynamic else kernel.shared_bytes,
-        dynamic_shared_bytes=kernel.shared_bytes if dynamic else 0,
-    )
+_FLAGS = {
+    "FULL": "M, N and K are whole tiles, no guards",
+    "ALIGNED": "vectors are allowed in global memory",
+}
 
 
-def view(kernel: Kernel, proofs: tuple[str, ...]) -> View:
-    """Everything that templates/kernel.cu.j2 and the header print; keys are documented by their use there."""
+def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> KernelView:
+    """The view of a finished kernel; `proofs` are the sentences of its header comment."""
     text = Printer()
-    spec, problem, threads = kernel.spec, kernel.spec.problem, kernel.threads
-    plan = launch_plan(kernel)
-    flags = tuple(
-        name
-        for name, varies in (("FULL", varies_in_full(kernel)), ("ALIGNED", varies_in_alignment(kernel)))
-        if varies
-    )
+    problem, threads = kernel.spec.problem, kernel.threads
     for size in (kernel.block_m, kernel.block_n, threads.rows.count, threads.cols.count, threads.threads):
         text(size)
-    stages = (
-        tuple(
-            stage_view(kernel, staging, axis, text)
-            for staging, axis in zip(kernel.staging, (threads.rows, threads.cols), strict=True)
-        )
-        if kernel.staging
-        else ()
+    axes = (threads.rows, threads.cols)
+    stages = tuple(
+        stage_view(kernel, staging, axis, text)
+        for staging, axis in zip(kernel.staging or (), axes, strict=bool(kernel.staging))
     )
-    direct = (
-        ()
-        if stages
-        else tuple(
-            direct_view(kernel, operand, axis, text)
-            for operand, axis in ((problem.a, threads.rows), (problem.b, threads.cols))
-        )
+    inputs = () if stages else (problem.a, problem.b)
+    direct = tuple(
+        direct_view(kernel, operand, axis, text) for operand, axis in zip(inputs, axes, strict=bool(inputs))
     )
-    named = {
-        bound.name: text(bound.value)
-        for axis in (threads.rows, threads.cols)
-        for bound in bindings(axis.first)
-    }
-    min_blocks = Named("MIN_BLOCKS", Int(kernel.min_blocks), "blocks that an SM must be able to hold")
-    bounds = text(threads.threads) + (f", {text(min_blocks)}" if kernel.min_blocks else "")
+    named = {bound.name: text(bound.value) for axis in axes for bound in bindings(axis.first)}
     output, fma = output_view(kernel, text), fma_view(kernel, text)
-    if kernel.fragments is not None:
-        text(kernel.fragments)
     body = program_view(kernel.body, kernel.block_k, text)
-    names = [parameter.name for parameter in plan.parameters]
-    declared = [
-        f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters
-    ]
-    buffers = kernel.staging[0].tile.stages if kernel.staging else None
-    stage_name = "stages" if buffers else "stage"
-    has_async = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
+    launch = launch_view(kernel, plan, text)
     store = _store_parameters(problem)
-    return {
-        "version": __version__,
-        "symbol": spec.symbol,
-        "problem": problem,
-        "formula": formula(problem),
-        "banner": _banner(kernel, plan, proofs),
-        "constants": constant_groups(text.used),
-        "checks": _checks(kernel),
-        "size_checks": (
-            Check(
-                f"sizeof(Stage) == {kernel.shared_bytes // (buffers.value if buffers else 1)}",
-                "the shared memory that was planned",
-            ),
-        ),
-        "staged": bool(stages),
-        "stages": stages,
-        "direct": direct,
-        "buffers": text(buffers) if buffers else "",
-        "c": output,
-        "fma": fma,
-        "read_order": tuple(stage for name in kernel.read_order for stage in stages if stage.name == name),
-        "fragments": text(kernel.fragments) if kernel.fragments else "",
-        "body": body,
-        "bindings": [{"name": name, "value": value} for name, value in named.items()],
-        "flags": flags,
-        "flags_comment": _flags_comment(flags),
-        "template_line": f"template <{', '.join(f'bool {flag}' for flag in flags)}>" if flags else "",
-        "flag_arguments": f"<{', '.join(flags)}>" if flags else "",
-        "has_async": has_async,
-        "multiplies_tiles": any(isinstance(s, MultiplyTile) for s in walk(kernel.body)),
-        "has_global_loads": problem.beta or any(stage.uses_load for stage in stages),
-        "has_moves": True,
-        "shared_size": f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
-        "dynamic_shared": bool(plan.dynamic_shared_bytes),
-        "block_origin": {
-            "A": _origin(problem.a, "block_row"),
-            "B": _origin(problem.b, "block_col"),
-            "C": _output_origin(problem.c),
-        },
-        "block_parameters": ", ".join([*_stage_parameter(bool(stages), buffers), *declared]),
-        "block_arguments": ", ".join([*([stage_name] if stages else []), *names]),
-        "kernel_parameters": ", ".join(declared),
-        "kernel_arguments": ", ".join(names),
-        "launcher_parameters": ", ".join(
-            [*(f"{p.ctype} {p.name}" for p in plan.parameters), "cudaStream_t stream"]
-        ),
-        "store_parameters": ", ".join(declaration for declaration, _ in store),
-        "store_arguments": ", ".join(argument for _, argument in store),
-        "launch_bounds": bounds,
-        "entries": tuple(_entry(kernel, path, flags, plan) for path in kernel.paths),
-        "operands": tuple(_operand(operand) for operand in (problem.a, problem.b, problem.c)),
-        "c_lines": problem.c.strided,
-        "c_length": problem.c.contiguous,
-        "preconditions": " && ".join(_condition(kernel, c) for c in kernel.preconditions),
-        "alignment_checks": _launcher_checks(kernel),
-        "uses_aligned": any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
-        "statuses": tuple(Status),
-        "plan": plan,
-        "target": spec.target.name,
-        "include_guard": f"{spec.symbol.upper()}_H",
-        "requires": describe(kernel.preconditions),
-        "row_major": {
-            operand.name: str(operand.order is Order.ROW).lower()
-            for operand in (problem.a, problem.b, problem.c)
-        },
-        **_main_view(problem),
-    }
+    tiles, tiles_argument = ("Stage* stages", "stages") if kernel.buffers else ("Stage& stage", "stage")
+    return KernelView(
+        launch=launch,
+        banner=banner(kernel, plan, proofs),
+        checks=_checks(kernel),
+        stage_checks=_stage_checks(kernel),
+        problem=problem,
+        stages=stages,
+        read_order=tuple(stage for name in kernel.read_order for stage in stages if stage.name == name),
+        direct=direct,
+        buffers=text(kernel.buffers) if kernel.buffers else "",
+        fragments=text(kernel.fragments) if kernel.fragments else "",
+        output=output,
+        fma=fma,
+        body=body,
+        bindings=tuple(Binding(name, value) for name, value in named.items()),
+        flags=flags(kernel),
+        origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
+        block_parameters=", ".join([*([tiles] if stages else []), launch.kernel_parameters]),
+        block_arguments=", ".join([*([tiles_argument] if stages else []), launch.arguments]),
+        store_parameters=", ".join(declaration for declaration, _ in store),
+        store_arguments=", ".join(argument for _, argument in store),
+        has_async=_uses(kernel, AsyncCopyTile),
+        has_global_loads=problem.beta or any(stage.uses_load for stage in stages),
+        multiplies_tiles=_uses(kernel, MultiplyTile),
+        constants=constant_groups(text.used),
+    )
 
 
-def _main_view(problem: Problem) -> View:
-    """How the stand-alone program calls the launcher: the scalars that the problem has."""
-    scalars = [name for name, present in (("alpha", problem.alpha), ("beta", problem.beta)) if present]
-    checked, timed = {"alpha": "2.0f", "beta": "-1.0f"}, {"alpha": "1.0f", "beta": "0.0f"}
-    matrices = {
-        "A": "A.device",
-        "B": "B.device",
-        "C": "C.device",
-        "lda": "A.ld",
-        "ldb": "B.ld",
-        "ldc": "C.ld",
-    }
-    return {
-        "main_scalars": "".join(f", float {name}" for name in scalars),
-        "main_check_scalars": "".join(f", {checked[name]}" for name in scalars),
-        "main_time_scalars": "".join(f", {timed[name]}" for name in scalars),
-        "main_arguments": ", ".join(matrices.get(p.name, p.name) for p in parameters(problem)),
-    }
-
-
-def describe(conditions: tuple[Condition, ...]) -> str:
-    """Conditions in words, operands of the same alignment together."""
-    words = [str(condition) for condition in conditions if isinstance(condition, Multiple)]
-    widths: dict[int, list[str]] = {}
-    for condition in conditions:
-        if isinstance(condition, Aligned):
-            widths.setdefault(condition.elements, []).append(condition.operand)
-    words += [f"{', '.join(names)} aligned for {width}-float vectors" for width, names in widths.items()]
-    return ", ".join(words)
-
-
-def _stage_parameter(staged: bool, buffers: Named | None) -> tuple[str, ...]:
-    """The shared tiles as a parameter of the block's function: one stage, or an array of them."""
-    if not staged:
-        return ()
-    return ("Stage* stages",) if buffers else ("Stage& stage",)
+def _uses(kernel: Kernel, kind: type[Stmt]) -> bool:
+    return any(isinstance(statement, kind) for statement in walk(kernel.body))
 
 
 def _store_parameters(problem: Problem) -> list[tuple[str, str]]:
@@ -268,130 +156,32 @@ def _store_parameters(problem: Problem) -> list[tuple[str, str]]:
     return [*listed, ("int thread_row", "thread_row"), ("int thread_col", "thread_col")]
 
 
-def _origin(operand: Operand, block: str) -> str:
-    """Distance of an input's first row (A) or column (B) of this block from its origin."""
-    return block if operand.strided == "K" else f"offset({block}, {operand.ld})"
-
-
-def _output_origin(c: Operand) -> str:
-    if c.order is Order.ROW:
-        return "offset(block_row, ldc) + block_col"
-    return "offset(block_col, ldc) + block_row"
-
-
-def _operand(operand: Operand) -> OperandView:
-    return OperandView(
-        operand.name,
-        operand.name.lower(),
-        operand.ld,
-        operand.strided,
-        operand.contiguous,
-        _shape(operand),
-    )
-
-
-def _shape(operand: Operand) -> str:
-    order = "row" if operand.order is Order.ROW else "column"
-    return f"{operand.name}[{operand.rows}, {operand.cols}] {order}-major"
-
-
-def _flags_comment(flags: tuple[str, ...]) -> str:
-    meanings = {
-        "FULL": "FULL: M, N and K are whole tiles, no guards",
-        "ALIGNED": "ALIGNED: vectors are allowed in global memory",
-    }
-    return "; ".join(meanings[flag] for flag in flags) + "."
+def _origin(operand: Operand, text: Printer) -> str:
+    """Distance of the block's first element of an operand from the matrix's own; K starts at 0."""
+    first: dict[Axis, Expr] = {"M": Var("block_row"), "N": Var("block_col"), "K": Int(0)}
+    return address(operand, first[operand.strided], first[operand.contiguous], text)
 
 
 def _checks(kernel: Kernel) -> tuple[Check, ...]:
+    """What has to hold of the constants; whoever edits them is told."""
     checks = [
         Check(f"THREADS <= {MAX_THREADS_PER_BLOCK}", "CUDA's limit"),
         Check("BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N", "one owner for each output"),
     ]
-    has_async = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
     for staging in kernel.staging or ():
         tile, copy = staging.tile, staging.copy
         name = tile.operand.name
-        checks.append(
-            Check(
-                f"{tile.rows.name} * {tile.cols.name} % {copy.width.name} == 0",
-                f"loads cover the tile of {name}",
-            )
-        )
+        covers = f"{tile.rows.name} * {tile.cols.name} % {copy.width.name} == 0"
+        checks.append(Check(covers, f"loads cover the tile of {name}"))
         # Asynchronous copies store as wide as they load, and name the one width only.
-        store = copy.width if has_async else staging.store
+        store = copy.width if _uses(kernel, AsyncCopyTile) else staging.store
         widest = store if store.value > staging.read.value else staging.read
         if widest.value > 1:
-            checks.append(
-                Check(f"{tile.row_length.name} % {widest.name} == 0", f"rows of {name} keep vectors aligned")
-            )
+            aligned = f"{tile.row_length.name} % {widest.name} == 0"
+            checks.append(Check(aligned, f"rows of {name} keep vectors aligned"))
     return tuple(checks)
 
 
-def _condition(kernel: Kernel, condition: Condition) -> str:
-    match condition:
-        case Multiple(axis=axis, of=of):
-            blocks = {"M": kernel.block_m, "N": kernel.block_n, "K": kernel.block_k}
-            block = blocks[axis]
-            return f"{axis} % {block.name if block is not None and block.value == of else of} == 0"
-        case Aligned(operand=operand):
-            width = kernel.c_vector if operand == "C" else kernel.stage(operand).copy.width
-            return f"aligned({operand}, ld{operand.lower()}, {width.name})"
-
-
-def _launcher_checks(kernel: Kernel) -> tuple[Check, ...]:
-    """The named booleans from which the launcher picks an entry."""
-    first = kernel.paths[0]
-    last = kernel.paths[-1].requires
-    full = [c for c in first.requires if isinstance(c, Multiple) and c not in last]
-    vectors = [c for c in first.requires if isinstance(c, Aligned) and c not in last]
-    return tuple(
-        Check("", name=name, value=" && ".join(_condition(kernel, c) for c in conditions))
-        for name, conditions in (("full_tiles", full), ("vectors", vectors))
-        if conditions
-    )
-
-
-def _entry(kernel: Kernel, path: Path, flags: tuple[str, ...], plan: LaunchPlan) -> EntryView:
-    last = kernel.paths[-1]
-    values = {"FULL": path.full != last.full, "ALIGNED": path.aligned != last.aligned}
-    extra = [c for c in path.requires if c not in last.requires]
-    condition = " && ".join(
-        name
-        for name, kind in (("full_tiles", Multiple), ("vectors", Aligned))
-        if any(isinstance(c, kind) for c in extra)
-    )
-    requires = describe(path.requires)
-    return EntryView(
-        name=f"{plan.launcher}_{path.name}",
-        path=path.name,
-        comment=f"Right when {requires}."
-        if requires
-        else "Right for every size, leading dimension and alignment.",
-        flags=f"<{', '.join(str(values[flag]).lower() for flag in flags)}>" if flags else "",
-        condition=condition,
-    )
-
-
-def _banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[str, ...]:
-    """The rows of the header comment."""
-    spec, problem = kernel.spec, kernel.spec.problem
-
-    kind = "dynamic" if plan.dynamic_shared_bytes else "static"
-    rows: list[tuple[str, str]] = [
-        ("source", f"{spec.file}, schedule {spec.schedule.name} (gemm {spec.language})"),
-        ("target", f"{spec.target.name}"),
-        ("operands", ", ".join(_shape(operand) for operand in (problem.a, problem.b, problem.c))),
-        ("passes", ", ".join(kernel.applied) or "none: the naive kernel"),
-        *(("fallback", sentence) for sentence in spec.fallbacks),
-        ("launch", f"ceil(M / {plan.block_m}) * ceil(N / {plan.block_n}) blocks of {plan.threads} threads"),
-        ("shared", f"{kernel.shared_bytes} bytes, {kind}" if kernel.shared_bytes else "none"),
-    ]
-    for path in kernel.paths:
-        rows.append((path.name, describe(path.requires) or "always right"))
-    rows += [("proved", proof) for proof in proofs]
-    lines, previous = [], ""
-    for label, value in rows:
-        lines.append(f"{label if label != previous else '':<10}{value}")
-        previous = label
-    return tuple(lines)
+def _stage_checks(kernel: Kernel) -> tuple[Check, ...]:
+    slots = kernel.buffers.value if kernel.buffers else 1
+    return (Check(f"sizeof(Stage) == {kernel.shared_bytes // slots}", "the shared memory that was planned"),)

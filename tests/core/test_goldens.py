@@ -62,16 +62,24 @@ def test_hash_seeds_do_not_matter() -> None:
         assert len(line.split()[1]) == len(sha256().hexdigest())
 
 
+def _interpreter(version: str) -> str | None:
+    """A Python of this version that starts: on the PATH, or among those that pyenv keeps."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    kept = sorted(str(path) for path in pyenv.glob(f"{version}*/bin/python{version}"))
+    for python in (shutil.which(f"python{version}"), *kept):
+        if python and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_python_versions_do_not_matter(version: str, tmp_path: Path) -> None:
     if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
         pytest.skip("this is the Python that runs the tests")
-    python = shutil.which(f"python{version}")
-    works = python and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
-    if not works:
+    python = _interpreter(version)
+    if python is None:
         pytest.skip(f"there is no Python {version}")
-    assert python is not None
     subprocess.run([python, "-m", "venv", str(tmp_path / "env")], check=True)
     other = str(tmp_path / "env" / "bin" / "python")
     root = str(examples.FOLDER.parent)

@@ -88,6 +88,7 @@ __device__ __forceinline__ void move(float* to, const float* from) {
     *to = *from;
   }
 }
+
 // Reads WIDTH neighbours of global memory; those from `valid` on are not touched and become zero.
 template <int WIDTH, bool ALIGNED>
 __device__ __forceinline__ void load_global(float (&to)[WIDTH], const float* from, int valid) {
