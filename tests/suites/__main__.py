@@ -4,7 +4,9 @@
     python -m tests.suites drawn --schedules 1000
     python -m tests.suites drawn --schedules 10000 --examples 60     # 1,000,000 cases and more
     python -m tests.suites broken --inputs 100000
-    python -m tests.suites faults
+    python -m tests.suites faults                                    # every planted fault
+    python -m tests.suites faults --every 20                         # one in twenty
+    python -m tests.suites barriers                                  # of every example, each taken out
 
 Work is divided over processes; what was counted is printed at the end.  Exits with 1 when anything failed.
 """
@@ -18,8 +20,9 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from itertools import islice
 
-from tests.suites import broken, drawn, level3
+from tests.suites import broken, drawn, level3, planted
 from tests.suites.designs import DESIGNS
 from tests.suites.tally import Tally
 
@@ -29,14 +32,17 @@ _PIECE_INPUTS = 2500
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suites")
-    parser.add_argument("suite", choices=["level3", "drawn", "broken"])
+    parser.add_argument("suite", choices=["level3", "drawn", "broken", "faults", "barriers"])
     parser.add_argument("--schedules", type=int, default=1000, help="of `drawn`: distinct schedules")
     parser.add_argument("--examples", type=int, default=10, help="of `drawn`: drawn cases for each schedule")
     parser.add_argument("--inputs", type=int, default=100_000, help="of `broken`")
+    parser.add_argument("--every", type=int, default=1, help="of `faults`: one mutant in so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     chosen = parser.parse_args()
     started = time.monotonic()
+    if chosen.suite in ("faults", "barriers"):
+        return _planted(chosen)
     tally = _all(_pieces(chosen), chosen.workers)
     for failure in tally.failures:
         print(failure)
@@ -58,6 +64,17 @@ def _pieces(chosen: argparse.Namespace) -> Iterable[Callable[[], Tally]]:
                 min(_PIECE_INPUTS, chosen.inputs - done) for done in range(0, chosen.inputs, _PIECE_INPUTS)
             ]
             return [partial(broken.run, count, chosen.seed + turn) for turn, count in enumerate(counts)]
+
+
+def _planted(chosen: argparse.Namespace) -> int:
+    mutants = planted.all_mutants() if chosen.suite == "faults" else planted.example_barriers()
+    found = []
+    for fate in planted.fates(islice(mutants, 0, None, chosen.every), chosen.workers):
+        found.append(fate)
+        if sys.stderr.isatty():
+            print(f"\r{len(found)}", end="", file=sys.stderr, flush=True)
+    print(planted.table(found))
+    return 1 if any(not fate.killed_by and not fate.reason for fate in found) else 0
 
 
 def _all(pieces: Iterable[Callable[[], Tally]], workers: int) -> Tally:

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from time import monotonic, sleep
 
-from gemmdsl.api import CompiledKernel, compile_spec
+from gemmdsl.api import CompiledKernel, compile_spec, load
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.testing import Settings, check_kernel
 from tests.suites.designs import spec
-from tests.suites.faults import Mutant, mutants
+from tests.suites.faults import Mutant, barriers_and_waits, mutants
 
 # Kernels whose text together has every construct that a fault changes.
 HOSTS = (
@@ -27,6 +28,7 @@ HOSTS = (
     ("odd", "TN"),
 )
 _SECONDS = 120.0
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # Mutants that compute the same: (kind, text after) and why.
 EQUIVALENT: dict[tuple[str, str], str] = {}
@@ -62,6 +64,16 @@ def all_mutants() -> Iterator[tuple[str, CompiledKernel, Mutant]]:
         host = kernel(design, layout)
         for mutant in mutants(host.source):
             yield f"{design} {layout}", host, mutant
+
+
+def example_barriers() -> Iterator[tuple[str, CompiledKernel, Mutant]]:
+    """Every schedule of every example with each of its barriers and waits taken out in turn."""
+    for path in sorted(EXAMPLES.glob("*.gemm")):
+        program = load(path)
+        for name in program.schedules:
+            host = program.compile(name)
+            for mutant in barriers_and_waits(host.source):
+                yield f"{path.name} {name}", host, mutant
 
 
 def fates(
