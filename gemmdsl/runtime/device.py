@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -24,10 +24,7 @@ Handle = Any
 
 def driver() -> Any:
     """The module pycuda.driver, initialised; GpuError without pycuda, driver or device."""
-    try:
-        cuda = import_module("pycuda.driver")
-    except ImportError as missing:
-        raise errors.no_pycuda(str(missing)) from missing
+    cuda = _pycuda()
     try:
         cuda.init()
         count = cuda.Device.count()
@@ -36,6 +33,22 @@ def driver() -> Any:
     if count == 0:
         raise errors.no_gpu("the driver finds no device")
     return cuda
+
+
+def _pycuda() -> Any:
+    try:
+        return import_module("pycuda.driver")
+    except ImportError as problem:
+        reason = str(problem)
+    if "libcuda.so" in reason:
+        # The driver's library: pycuda is there.
+        raise errors.no_gpu(reason)
+    if "libcurand" in reason:
+        # It may be in a wheel, where the system's loader does not look; a library that is loaded is found.
+        with suppress(Exception):
+            import_module("cuda.pathfinder").load_nvidia_dynamic_lib("curand")
+            return import_module("pycuda.driver")
+    raise errors.no_pycuda(reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.launch_errors import LaunchError
-from gemmdsl.runtime import Gpu, GpuError, gpu, run
+from gemmdsl.runtime import Gpu, GpuError, device, gpu, run
 from tests.runtime.fake import Error, World
 from tests.runtime.test_run import code, on_gpu, source, view_of
 
@@ -182,6 +183,34 @@ def test_no_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
         gpu()
     assert code(caught) == "G940"
     assert "pip install 'gemmdsl" in str(caught.value)
+
+
+def importing(monkeypatch: pytest.MonkeyPatch, library: str, loaded: list[str]) -> None:
+    """Let pycuda need a shared library, and cuda-pathfinder be able to load it."""
+    real = import_module
+
+    def load(name: str) -> Any:
+        if name == "cuda.pathfinder":
+            return SimpleNamespace(load_nvidia_dynamic_lib=loaded.append)
+        if name == "pycuda.driver" and not loaded:
+            raise ImportError(f"{library}: cannot open shared object file: No such file or directory")
+        return real(name)
+
+    monkeypatch.setattr(device, "import_module", load)
+
+
+def test_no_driver_at_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    importing(monkeypatch, "libcuda.so.1", [])
+    with pytest.raises(GpuError, match="no CUDA device can be used") as caught:
+        gpu()
+    assert code(caught) == "G941"
+
+
+def test_a_library_of_pycudas_that_is_in_a_wheel(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    importing(monkeypatch, "libcurand.so.10", loaded)
+    assert still_works(source(world))
+    assert loaded == ["curand"]
 
 
 def test_no_bindings_for_streams_of_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
