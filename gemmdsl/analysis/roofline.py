@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gemmdsl.analysis.access import Access, summed
+from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.banks import BANKS, WORD
 from gemmdsl.analysis.occupancy import Occupancy
+from gemmdsl.analysis.sectors import SECTOR
 from gemmdsl.analysis.shape import Shape, blocks, ceil_div
 from gemmdsl.ir import Kernel
 from gemmdsl.target import SM_PARTITIONS, WAVEFRONTS_PER_CYCLE
 
-Ceiling = Literal["FP32", "instruction issue", "shared memory", "DRAM"]
+Ceiling = Literal["FP32", "instruction issue", "L1 and shared memory", "DRAM"]
+# Sectors that the L1 cache passes on per cycle: as many bytes as shared memory does.
+_SECTORS_PER_CYCLE = BANKS * WORD // SECTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,17 @@ def roofline(
     gpu = target.gpu
     cycles_per_second = gpu.clock_mhz * 1e6
     lanes = gpu.sms * target.fp32_lanes
-    wavefronts = sum(summed(accesses, "shared", kind, None).cost for kind in ("load", "store"))
+    # Both memories are one array of banks behind one pipe; an access to global memory takes a cycle at least.
+    pipe = sum(
+        access.total.cost
+        if access.space == "shared"
+        else max(access.total.requests, access.total.cost / _SECTORS_PER_CYCLE)
+        for access in accesses
+    )
     moved = WORD * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     ceilings: list[tuple[Ceiling, float]] = [
         ("FP32", shape.flops / 2 / lanes / cycles_per_second),
-        ("shared memory", wavefronts / WAVEFRONTS_PER_CYCLE / gpu.sms / cycles_per_second),
+        ("L1 and shared memory", pipe / WAVEFRONTS_PER_CYCLE / gpu.sms / cycles_per_second),
         ("DRAM", moved / (gpu.dram_gb_s * 1e9)),
     ]
     if instructions is not None:

@@ -40,10 +40,18 @@ def report(schedule: str, size: int = 2048, *, compile: bool = False, suggest: b
     return model(program, spec, tight(spec.problem, size, size, size), compile=compile, suggest=suggest)
 
 
+def without_lines(shown: str) -> str:
+    """The report without the numbers of lines, which any change of the emitted text moves."""
+    shown = re.sub(
+        r"^  ( *\d+) (?=[ABC] )", lambda match: f"  {'#':>{len(match[1])}} ", shown, flags=re.MULTILINE
+    )
+    return re.sub(r"\bline \d+", "line #", shown)
+
+
 @pytest.mark.parametrize("schedule", TEXTS)
 def test_text(schedule: str) -> None:
     found = report(schedule, suggest=schedule == "v3")
-    golden.compare(GOLDENS / f"{schedule}.txt", text(found, ladder()))
+    golden.compare(GOLDENS / f"{schedule}.txt", without_lines(text(found, ladder())))
 
 
 def test_no_golden_without_a_test() -> None:
