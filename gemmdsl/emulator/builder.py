@@ -17,7 +17,7 @@ from gemmdsl import cache
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, SharedStages
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator import compiler, errors
-from gemmdsl.emulator.compiler import Compiler
+from gemmdsl.emulator.compiler import Compiler, Effort
 from gemmdsl.target import KIB
 
 _HERE = Path(__file__).parent
@@ -26,6 +26,8 @@ _SOURCES = _HERE / "src"
 
 # More than any target has, so that a launch beyond a target's limit is refused and not cut short.
 _DYNAMIC_SHARED_BYTES = 256 * KIB
+# Of a thread.
+_FEW_OUTPUTS = 4
 _UNSIZED_SHARED = re.compile(r"\bextern\b[^;{}]*\b__shared__\b[^;{}]*?\b(\w+)\s*\[\s*\]\s*;")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -152,19 +154,19 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked:
     library = work / "kernel.so"
     subject = f"{source.plan.launcher} for the CPU"
 
+    plan = source.plan
+    outputs = plan.block_m * plan.block_n // max(1, plan.threads)
+    effort: Effort = "little" if outputs <= _FEW_OUTPUTS else "full"
     include = ["-I", str(_INCLUDE)]
     host = "host.cpp"
     if checked:
         # Apart from linking, which would add the sanitizer's own library.
-        tool.run([*include, "-c", "-o", "host.o", host], work, subject, hooks=True)
+        tool.run([*include, "-c", "-o", "host.o", host], work, subject, effort=effort, hooks=True)
         host = "host.o"
 
     def link(emulator: Path) -> None:
-        tool.run(
-            [*include, "-shared", "-Wl,-Bsymbolic", "-pthread", "-o", library.name, host, str(emulator)],
-            work,
-            subject,
-        )
+        inputs = [*include, "-o", library.name, host, str(emulator)]
+        tool.run(inputs, work, subject, effort=effort, link=True)
 
     emulator = _emulator_object(tool, work, checked)
     try:

@@ -139,6 +139,8 @@ class Checker:
             return Located(message)
         found = places(self._file, tuple(self._library.gemm_emu_places().contents))
         here, there = map(self._named, found)
+        if not here.frames:
+            message = message.removesuffix("; last seen {here}")
         spoken_of = (here, there) if "{there}" in message else (here,)
         calls = tuple(place.calls for place in spoken_of if place.frames)
         text = message.replace("{here}", str(here)).replace("{there}", str(there))

@@ -11,9 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from gemmdsl import cache
 from gemmdsl.emulator import errors
+
+Effort = Literal["little", "full"]
+
+# What include/gemm_emulator.h says.
+TOO_OLD = "the emulator needs GCC 9, Clang 12 or later"
 
 _NAMES = ("c++", "g++", "clang++")
 _TIMEOUT_SECONDS = 300.0
@@ -21,7 +27,6 @@ _TIMEOUT_SECONDS = 300.0
 # Only an explicit fmaf may be fused, so that the bits are a GPU's; nothing here may relax that.
 _FLAGS = (
     "-std=c++17",
-    "-O2",
     "-fPIC",
     "-fno-exceptions",
     "-fno-rtti",
@@ -29,16 +34,38 @@ _FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-U_FORTIFY_SOURCE",
+    # A large frame meets the page below a stack.
+    "-fstack-clash-protection",
     "-w",
 )
+# What a thread with few outputs does is soon compiled, and no faster for more effort.
+_EFFORT = {"little": "-O1", "full": "-O2"}
+# The C++ library, of which nothing is used, would take longer to look through than all the rest to link.
+_LINK_FLAGS = (
+    "-shared",
+    "-pthread",
+    "-Wl,-Bsymbolic,--as-needed,-z,defs,-z,now",
+    "-nodefaultlibs",
+    "-lm",
+    "-lpthread",
+    "-lrt",
+    "-lc",
+    "-lgcc",
+)
 # Without the first a library with templates can never be unloaded; without the second every use of an unsized
-# shared array asks whether it has to be initialised; the third has a large frame meet the page below a stack.
-_GCC_FLAGS = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fstack-clash-protection")
+# shared array asks whether it has to be initialised.
+_GCC_FLAGS = ("-fno-gnu-unique", "-fno-extern-tls-init")
 # A call before every access.  Splitting an array into scalars would hide the width of an access; calls at
 # function entries tell us nothing.  Some tools take the file names of later line tables for others.
-_CHECKED_FLAGS = ("-fsanitize=thread", "-g1", "-gdwarf-4")
+_CHECKED_FLAGS = ("-DGEMM_EMU_CHECKED", "-fsanitize=thread", "-g1", "-gdwarf-4")
 _CHECKED_GCC_FLAGS = ("-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
-_CHECKED_CLANG_FLAGS = ("-mllvm", "-tsan-instrument-func-entry-exit=0")
+_CHECKED_CLANG_FLAGS = (
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    # A read that a write to the same place follows is a read.
+    "-mllvm",
+    "-tsan-instrument-read-before-write",
+)
 _NATIVE_FLAGS = {"x86_64": "-march=native", "AMD64": "-march=native", "aarch64": "-mcpu=native"}
 
 
@@ -62,15 +89,23 @@ class Compiler:
         return "\n".join(parts)
 
     def run(
-        self, arguments: Sequence[str], folder: Path, subject: str, *, hooks: bool = False
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        subject: str,
+        *,
+        effort: Effort = "full",
+        hooks: bool = False,
+        link: bool = False,
     ) -> None:
         """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled.
 
-        With `hooks`, the code calls the checker before each access.
+        With `hooks`, the code calls the checker before each access; with `link`, a shared library is made.
         """
+        flags = (*_flags(self.command, hooks), _EFFORT[effort])
         try:
             done = subprocess.run(
-                [*self.command, *_flags(self.command, hooks), *arguments],
+                [*self.command, *flags, *arguments, *_LINK_FLAGS * link],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -87,6 +122,8 @@ class Compiler:
             messages = done.stderr.strip()
             if "No space left on device" in messages:
                 raise cache.no_room(str(folder), "no space left on device")
+            if TOO_OLD in messages:
+                raise errors.too_old(self.name, TOO_OLD)
             raise errors.refused(self.name, subject, messages)
 
 
@@ -119,9 +156,8 @@ def processor() -> str:
 
 def recipe() -> str:
     """Everything about the flags that changes what is compiled."""
-    return repr(
-        (_FLAGS, _GCC_FLAGS, _NATIVE_FLAGS, _CHECKED_FLAGS, _CHECKED_GCC_FLAGS, _CHECKED_CLANG_FLAGS)
-    )
+    common = (_FLAGS, _EFFORT, _LINK_FLAGS, _NATIVE_FLAGS)
+    return repr((common, _GCC_FLAGS, _CHECKED_FLAGS, _CHECKED_GCC_FLAGS, _CHECKED_CLANG_FLAGS))
 
 
 @lru_cache(maxsize=8)
@@ -129,7 +165,9 @@ def _flags(command: tuple[str, ...], hooks: bool) -> tuple[str, ...]:
     native = _NATIVE_FLAGS.get(platform.machine())
     clang = _is_clang(command)
     flags = list(_FLAGS)
-    flags += [native] if native else []
+    # $CXX may name another processor.
+    if native and not any(word.startswith(("-march=", "-mcpu=")) for word in command):
+        flags.append(native)
     flags += () if clang else _GCC_FLAGS
     if hooks:
         flags += _CHECKED_FLAGS

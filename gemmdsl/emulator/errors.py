@@ -1,4 +1,4 @@
-"""What can go wrong before an emulated kernel runs; codes `G911` to `G914` and `G916`."""
+"""What can go wrong before an emulated kernel runs; codes `G911` to `G914`, `G916` and `G917`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gemmdsl.toolchain.errors import ToolError
 # The code by which others tell a missing compiler from one that fails.
 NO_COMPILER = "G911"
 
-_INSTALL = "install g++ (9 or later) or clang++ (10 or later), or name a C++ compiler in CXX"
+_INSTALL = "install g++ (9 or later) or clang++ (12 or later), or name a C++ compiler in CXX"
 
 
 def no_compiler(searched: str) -> ToolError:
@@ -24,6 +24,11 @@ def cannot_start(command: str, reason: str) -> ToolError:
 def refused(command: str, subject: str, messages: str) -> ToolError:
     """The compiler did not accept the text; `messages` is what it wrote."""
     return ToolError("G913", f"{command} did not compile {subject}", it_said=messages or "nothing")
+
+
+def too_old(command: str, needed: str) -> ToolError:
+    """The compiler lacks what the emulator is written with."""
+    return ToolError("G917", f"the C++ compiler {command} is too old: {needed}", help=_INSTALL)
 
 
 def timed_out(command: str, subject: str, seconds: float) -> ToolError:

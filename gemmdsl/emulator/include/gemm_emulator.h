@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#if !defined(__GNUC__) || (!defined(__clang__) && __GNUC__ < 9) || (defined(__clang__) && __clang_major__ < 10)
-#error "the emulator needs GCC 9, Clang 10 or later"
+#if !defined(__GNUC__) || (!defined(__clang__) && __GNUC__ < 9) || (defined(__clang__) && __clang_major__ < 12)
+#error "the emulator needs GCC 9, Clang 12 or later"
 #endif
 
 namespace gemm_emu {

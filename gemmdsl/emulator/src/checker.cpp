@@ -398,7 +398,7 @@ __attribute__((destructor)) static void release_checker() {
 
 const char* check_last_access() {
     checker.places[0] = checker.places[1] = checker.latest;
-    return checker.latest != 0 ? "; its last access is {here}" : "";
+    return checker.latest != 0 ? "; last seen {here}" : "";
 }
 
 void check_vector(const void* to, const void* from, size_t bytes) {

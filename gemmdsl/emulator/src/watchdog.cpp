@@ -60,7 +60,7 @@ void watch(Worker& worker) {
         return;
     }
     set_message(worker,
-                "thread %u of block (%u, %u, %u) was still running after %.1f seconds of processor time: is there a "
+                "thread %u of block (%u, %u, %u) was still running after %.3g seconds of processor time: is there a "
                 "loop that does not end?%s",
                 worker.order[worker.cursor], blockIdx.x, blockIdx.y, blockIdx.z,
                 1e-3 * worker.job->options.limit_ms, check_last_access());
