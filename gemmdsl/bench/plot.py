@@ -35,7 +35,7 @@ def drawn(report: Report, form: str) -> bytes:
     figure, axes = plt.subplots(
         1,
         2 if wide else 1,
-        figsize=(12 if wide else 7, max(4.0, height)),
+        figsize=(13 if wide else 7, max(4.0, height)),
         squeeze=False,
         layout="constrained",
     )
@@ -58,21 +58,40 @@ def _ladder(axes: Any, report: Report, rows: list[Row], shape: Shape) -> None:
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     for place, rate in enumerate(rates):
-        axes.text(rate, place, f" {rate:.1f}", va="center", fontsize=8)
+        # On white, as the line of cuBLAS may pass there.
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        axes.annotate(
+            f"{rate:.1f}",
+            (rate, place),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            bbox=box,
+        )
     compared = [row.flops / row.ratio / 1e12 for row in rows if row.ratio]
     if compared:
         axes.axvline(max(compared), color=_BASELINE, label="cuBLAS FP32")
     axes.axvline(report.ceilings.flops / 1e12, color="gray", linestyle=":", label="FMAs, measured")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="upper right", fontsize=8)
     axes.set_xlabel("TFLOP/s")
     axes.set_title("x".join(map(str, shape)))
 
 
 def _sweep(axes: Any, report: Report, rows: list[Row], cubes: list[Shape]) -> None:
-    for name in dict.fromkeys(row.schedule for row in rows):
+    names = list(dict.fromkeys(row.schedule for row in rows))
+    # Dark to light in the order of the file, so that each has a colour of its own.
+    colors = import_module("matplotlib").colormaps["viridis"].resampled(len(names) + 1)
+    for number, name in enumerate(names):
         found = {row.shape: row.flops / 1e12 for row in rows if row.schedule == name}
         sizes = [shape for shape in cubes if shape in found]
-        axes.plot([shape[0] for shape in sizes], [found[shape] for shape in sizes], marker="o", label=name)
+        axes.plot(
+            [shape[0] for shape in sizes],
+            [found[shape] for shape in sizes],
+            marker="o",
+            color=colors(number),
+            label=name,
+        )
     compared = {row.shape: row.flops / row.ratio / 1e12 for row in rows if row.ratio}
     sizes = [shape for shape in cubes if shape in compared]
     if sizes:
@@ -88,4 +107,4 @@ def _sweep(axes: Any, report: Report, rows: list[Row], cubes: list[Shape]) -> No
     axes.set_xticks([shape[0] for shape in cubes], [str(shape[0]) for shape in cubes])
     axes.set_xlabel("M = N = K")
     axes.set_ylabel("TFLOP/s")
-    axes.legend(fontsize=7, ncols=2)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
