@@ -1,0 +1,29 @@
+"""The header comment of the emitted CUDA: where it comes from, what was done, what was proved."""
+
+from __future__ import annotations
+
+from gemmdsl.cuda_source import LaunchPlan
+from gemmdsl.emit.launch import describe, shape
+from gemmdsl.ir import Kernel
+
+
+def banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[str, ...]:
+    """Rows of a label and what it says; a label that repeats itself is left out."""
+    spec, problem = kernel.spec, kernel.spec.problem
+    kind = "dynamic" if plan.dynamic_shared_bytes else "static"
+    rows: list[tuple[str, str]] = [
+        ("source", f"{spec.file}, schedule {spec.schedule.name} (gemm {spec.language})"),
+        ("target", spec.target.name),
+        ("operands", ", ".join(shape(operand) for operand in (problem.a, problem.b, problem.c))),
+        ("passes", ", ".join(kernel.applied) or "none: the naive kernel"),
+        *(("fallback", sentence) for sentence in spec.fallbacks),
+        ("launch", f"ceil(M / {plan.block_m}) * ceil(N / {plan.block_n}) blocks of {plan.threads} threads"),
+        ("shared", f"{kernel.shared_bytes} bytes, {kind}" if kernel.shared_bytes else "none"),
+        *((path.name, describe(path.requires) or "always right") for path in kernel.paths),
+        *(("proved", proof) for proof in proofs),
+    ]
+    lines, previous = [], ""
+    for label, value in rows:
+        lines.append(f"{label if label != previous else '':<10}{value}")
+        previous = label
+    return tuple(lines)

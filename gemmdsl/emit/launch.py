@@ -1,0 +1,260 @@
+"""What launcher, header and stand-alone program print: parameters, entries, conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmdsl import __version__
+from gemmdsl.cuda_source import (
+    Aligned,
+    Condition,
+    EntryPoint,
+    LaunchPlan,
+    Multiple,
+    Parameter,
+    Status,
+)
+from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
+from gemmdsl.emit.printing import Printer
+from gemmdsl.index import Int, Named
+from gemmdsl.ir import Kernel, Path
+from gemmdsl.spec import Operand, OperandName, Order, Problem
+from gemmdsl.target import STATIC_SHARED_LIMIT
+
+
+def parameters(problem: Problem) -> tuple[Parameter, ...]:
+    """The parameters of kernels and launcher, in order; a scalar that the problem lacks has none."""
+    listed = [Parameter(name, "int") for name in ("M", "N", "K")]
+    if problem.alpha:
+        listed.append(Parameter("alpha", "float"))
+    for operand in (problem.a, problem.b):
+        listed += [Parameter(operand.name, "const float*"), Parameter(operand.ld, "int")]
+    if problem.beta:
+        listed.append(Parameter("beta", "float"))
+    return (*listed, Parameter("C", "float*"), Parameter("ldc", "int"))
+
+
+def launch_plan(kernel: Kernel) -> LaunchPlan:
+    """How the kernel is launched; the C launcher and the runtimes follow it."""
+    spec = kernel.spec
+    dynamic = kernel.shared_bytes > STATIC_SHARED_LIMIT
+    return LaunchPlan(
+        launcher=spec.symbol,
+        parameters=parameters(spec.problem),
+        entries=tuple(
+            EntryPoint(f"{spec.symbol}_{path.name}", path.name, path.requires) for path in kernel.paths
+        ),
+        preconditions=kernel.preconditions,
+        block_m=kernel.block_m.value,
+        block_n=kernel.block_n.value,
+        threads=kernel.threads.threads.value,
+        static_shared_bytes=0 if dynamic else kernel.shared_bytes,
+        dynamic_shared_bytes=kernel.shared_bytes if dynamic else 0,
+    )
+
+
+def formula(problem: Problem) -> str:
+    """The problem's equation as the user wrote it."""
+    product = f"{'alpha * ' if problem.alpha else ''}A @ B"
+    return f"C = {product}{' + beta * C' if problem.beta else ''}"
+
+
+def shape(operand: Operand) -> str:
+    """An operand with its axes and its layout, in words."""
+    order = "row" if operand.order is Order.ROW else "column"
+    return f"{operand.name}[{operand.rows}, {operand.cols}] {order}-major"
+
+
+def describe(conditions: tuple[Condition, ...]) -> str:
+    """Conditions in words, operands of the same alignment together."""
+    words = [str(condition) for condition in conditions if isinstance(condition, Multiple)]
+    widths: dict[int, list[str]] = {}
+    for condition in conditions:
+        if isinstance(condition, Aligned):
+            widths.setdefault(condition.elements, []).append(condition.operand)
+    words += [f"{', '.join(names)} aligned for {width}-float vectors" for width, names in widths.items()]
+    return ", ".join(words)
+
+
+def flags(kernel: Kernel) -> tuple[str, ...]:
+    """The template parameters that tell the paths of a kernel apart."""
+    varying = (("FULL", varies_in_full(kernel)), ("ALIGNED", varies_in_alignment(kernel)))
+    return tuple(name for name, varies in varying if varies)
+
+
+@dataclass(frozen=True, slots=True)
+class OperandView:
+    """A matrix as the launcher sees it: `lines` rows (or columns) of `length` floats, `ld` apart."""
+
+    name: OperandName
+    ld: str
+    lines: str
+    length: str
+    shape: str
+    row_major: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """One `__global__` function; `condition` is empty for the last one."""
+
+    name: str
+    comment: str
+    flags: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCheck:
+    """A boolean that the launcher computes once."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class MainView:
+    """How the stand-alone program calls the launcher: the scalars that the problem has, and their values."""
+
+    scalars: str
+    checked: str
+    timed: str
+    arguments: str
+    alpha: str
+    beta: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchView:
+    """Everything that templates/launcher.j2, header.h.j2 and main.cu.j2 print."""
+
+    version: str
+    symbol: str
+    formula: str
+    target: str
+    include_guard: str
+    alpha: bool
+    operands: tuple[OperandView, ...]
+    statuses: tuple[Status, ...]
+    entries: tuple[EntryView, ...]
+    checks: tuple[NamedCheck, ...]
+    uses_aligned: bool
+    preconditions: str
+    requires: str
+    parameters: str
+    kernel_parameters: str
+    arguments: str
+    bounds: str
+    shared_size: str
+    dynamic_shared: bool
+    main: MainView
+
+    @property
+    def inputs(self) -> tuple[OperandView, ...]:
+        return self.operands[:2]
+
+    @property
+    def output(self) -> OperandView:
+        return self.operands[2]
+
+
+def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
+    """The view of a kernel's host side; `text` collects the constants that it names."""
+    spec, problem = kernel.spec, kernel.spec.problem
+    declared = [f"{p.ctype} {p.name}" for p in plan.parameters]
+    restricted = [
+        f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters
+    ]
+    bounds = [text(kernel.threads.threads)]
+    if kernel.min_blocks:
+        note = "blocks that an SM must be able to hold"
+        bounds.append(text(Named("MIN_BLOCKS", Int(kernel.min_blocks), note)))
+    buffers = kernel.buffers
+    return LaunchView(
+        version=__version__,
+        symbol=spec.symbol,
+        formula=formula(problem),
+        target=spec.target.name,
+        include_guard=f"{spec.symbol.upper()}_H",
+        alpha=problem.alpha,
+        operands=tuple(_operand(operand) for operand in (problem.a, problem.b, problem.c)),
+        statuses=tuple(Status),
+        entries=tuple(_entry(kernel, path, plan) for path in kernel.paths),
+        checks=_checks(kernel),
+        uses_aligned=any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
+        preconditions=" && ".join(_condition(kernel, c) for c in kernel.preconditions),
+        requires=describe(kernel.preconditions),
+        parameters=", ".join([*declared, "cudaStream_t stream"]),
+        kernel_parameters=", ".join(restricted),
+        arguments=", ".join(p.name for p in plan.parameters),
+        bounds=", ".join(bounds),
+        shared_size=f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
+        dynamic_shared=bool(plan.dynamic_shared_bytes),
+        main=_main(problem),
+    )
+
+
+def _operand(operand: Operand) -> OperandView:
+    return OperandView(
+        name=operand.name,
+        ld=operand.ld,
+        lines=operand.strided,
+        length=operand.contiguous,
+        shape=shape(operand),
+        row_major=str(operand.order is Order.ROW).lower(),
+    )
+
+
+def _main(problem: Problem) -> MainView:
+    scalars = [name for name, present in (("alpha", problem.alpha), ("beta", problem.beta)) if present]
+    checked, timed = {"alpha": "2.0f", "beta": "-1.0f"}, {"alpha": "1.0f", "beta": "0.0f"}
+    members = {name: f"{name}.device" for name in "ABC"} | {
+        f"ld{name.lower()}": f"{name}.ld" for name in "ABC"
+    }
+    return MainView(
+        scalars="".join(f", float {name}" for name in scalars),
+        checked="".join(f", {checked[name]}" for name in scalars),
+        timed="".join(f", {timed[name]}" for name in scalars),
+        arguments=", ".join(members.get(p.name, p.name) for p in parameters(problem)),
+        alpha="2.0" if problem.alpha else "1.0",
+        beta="-1.0" if problem.beta else "0.0",
+    )
+
+
+def _condition(kernel: Kernel, condition: Condition) -> str:
+    """C text of a condition of the launcher."""
+    match condition:
+        case Multiple(axis=axis, of=of):
+            block = {"M": kernel.block_m, "N": kernel.block_n, "K": kernel.block_k}[axis]
+            return f"{axis} % {block.name if block is not None and block.value == of else of} == 0"
+        case Aligned(operand=operand):
+            width = kernel.c_vector if operand == "C" else kernel.stage(operand).copy.width
+            return f"aligned({operand}, ld{operand.lower()}, {width.name})"
+
+
+def _checks(kernel: Kernel) -> tuple[NamedCheck, ...]:
+    """The named booleans from which the launcher picks an entry."""
+    first, last = kernel.paths[0].requires, kernel.paths[-1].requires
+    kinds = (("full_tiles", Multiple), ("vectors", Aligned))
+    found = ((name, [c for c in first if isinstance(c, kind) and c not in last]) for name, kind in kinds)
+    return tuple(
+        NamedCheck(name, " && ".join(_condition(kernel, c) for c in conditions))
+        for name, conditions in found
+        if conditions
+    )
+
+
+def _entry(kernel: Kernel, path: Path, plan: LaunchPlan) -> EntryView:
+    last = kernel.paths[-1]
+    values = {"FULL": path.full != last.full, "ALIGNED": path.aligned != last.aligned}
+    listed = ", ".join(str(values[flag]).lower() for flag in flags(kernel))
+    extra = [c for c in path.requires if c not in last.requires]
+    kinds = (("full_tiles", Multiple), ("vectors", Aligned))
+    requires = describe(path.requires)
+    always = "Right for every size, leading dimension and alignment."
+    return EntryView(
+        name=f"{plan.launcher}_{path.name}",
+        comment=f"Right when {requires}." if requires else always,
+        flags=f"<{listed}>" if listed else "",
+        condition=" && ".join(name for name, kind in kinds if any(isinstance(c, kind) for c in extra)),
+    )
