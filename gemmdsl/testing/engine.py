@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from gemmdsl.api import CompiledKernel
+from gemmdsl.launch_errors import LaunchError
 from gemmdsl.testing.case import Case, command
 from gemmdsl.testing.edges import MAX_WORK, systematic
 from gemmdsl.testing.far import Far, far_cases
@@ -180,9 +181,17 @@ class _Run:
         )
         @given(cases(spec, plan, chosen.work))
         def examples(case: Case) -> None:
-            self._one(case)
+            # A wrong kernel need not be wrong each time, so that hypothesis is not to try it again.
+            if not stopped:
+                try:
+                    self._one(case)
+                except Exception as reason:
+                    stopped.append(reason)
 
+        stopped: list[Exception] = []
         examples()
+        if stopped:
+            raise stopped[0]
 
     def _each(self, found: Iterable[Case]) -> None:
         for case in found:
@@ -212,6 +221,11 @@ class _Run:
 
     def _try(self, case: Case) -> Outcome:
         chosen = self.chosen
-        return run_case(
-            self.kernel.cuda, case, sanitize=chosen.sanitize, cached=chosen.cached, device=chosen.device
-        )
+        try:
+            return run_case(
+                self.kernel.cuda, case, sanitize=chosen.sanitize, cached=chosen.cached, device=chosen.device
+            )
+        except LaunchError as refused:
+            # Cases are ones that the launcher has to accept.
+            message = f"refused: {refused.diagnostics[0].message}"
+            return Outcome("", 0.0, (Finding("status", message),))
