@@ -12,14 +12,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A text with one fault: its kind, the line (from 1) and what stands there before and after."""
+    """A text with one fault: its kind, its function and line (from 1), what stands there before and after."""
 
     kind: str
+    function: str
     line: int
     before: str
     after: str
     text: str
 
+
+# A definition begins at the margin.
+_FUNCTION = re.compile(r"^\w[^\n;]*?\b(\w+)\(", re.MULTILINE)
 
 # One word per kind; what it changes; each `\g<0>` is the text that matched.
 FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -122,9 +126,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\n  store_c<", "\n  if (thread != 0) store_c<"),
         (r"\n  store_c<", "\n  if (thread != THREADS - 1) store_c<"),
     ),
-    "output written twice": (
-        (r"\n      store_global<C_VECTOR", "\n      store_global<C_VECTOR, false>(to, out, valid);\\g<0>"),
-    ),
+    "output written twice": ((r"\n  (store_c<[^;]*;)", r"\g<0>\n  \1"),),
     "output left out": (
         (
             r"([ij]) < THREAD_([MN]); (\+\+[ij]|[ij] \+= C_VECTOR)"
@@ -172,7 +174,10 @@ def mutants(text: str) -> Iterator[Mutant]:
                 if changed not in seen:
                     seen.add(changed)
                     line = text.count("\n", 0, match.start()) + 1 + match.group().startswith("\n")
-                    yield Mutant(kind, line, match.group().strip(), after.strip(), changed)
+                    above = _FUNCTION.findall(text, 0, match.start())
+                    yield Mutant(
+                        kind, above[-1] if above else "", line, match.group().strip(), after.strip(), changed
+                    )
 
 
 def barriers_and_waits(text: str) -> Iterator[Mutant]:

@@ -30,8 +30,8 @@ HOSTS = (
 _SECONDS = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-# Mutants that compute the same: (kind, text after) and why.
-EQUIVALENT: dict[tuple[str, str], str] = {}
+# Mutants that compute the same: design, kind, function and text after, with the reason.
+EQUIVALENT: dict[tuple[str, str, str, str], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,17 @@ class Fate:
     @property
     def reason(self) -> str:
         """Why a survivor is no fault; "" for one that is."""
-        return EQUIVALENT.get((self.mutant.kind, self.mutant.after), "")
+        return EQUIVALENT.get(key(self.host, self.mutant), "")
 
     def __str__(self) -> str:
         mutant = self.mutant
         change = f"{mutant.before} -> {mutant.after or 'nothing'}".replace("\n", " ")
-        return f"{self.host}, line {mutant.line}, {mutant.kind}: {' '.join(change.split())}"
+        return f"{self.host}, {mutant.function} line {mutant.line}, {mutant.kind}: {' '.join(change.split())}"
+
+
+def key(host: str, mutant: Mutant) -> tuple[str, str, str, str]:
+    """What names a mutant of a host in EQUIVALENT, wherever its line is."""
+    return host.split()[0], mutant.kind, mutant.function, " ".join(mutant.after.split())
 
 
 def kernel(design: str, layout: str) -> CompiledKernel:

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.suites.faults import FAULTS
-from tests.suites.planted import EQUIVALENT, all_mutants, example_barriers, fates, table
+from tests.suites.planted import EQUIVALENT, all_mutants, example_barriers, fates, key, table
 
 _EVERY = 23
 
@@ -20,7 +20,7 @@ def test_there_are_hundreds_of_faults_and_each_kind_is_planted() -> None:
 
 
 def test_reasons_are_about_mutants_that_exist() -> None:
-    planted = {(mutant.kind, mutant.after) for _, _, mutant in all_mutants()}
+    planted = {key(host, mutant) for host, _, mutant in all_mutants()}
     assert set(EQUIVALENT) <= planted
 
 
