@@ -275,6 +275,11 @@ inline void check_access(uintptr_t address, unsigned bytes, bool write, const vo
     }
 }
 
+void check_elements(uintptr_t address, unsigned bytes, bool write, const void* code) {
+    const unsigned step = bytes < WORD ? bytes : WORD;
+    for (unsigned done = 0; done < bytes; done += step) check_access(address + done, step, write, code);
+}
+
 void check_range(uintptr_t address, uint64_t bytes, bool write, const void* code) {
     for (uint64_t done = 0; done + WORD <= bytes; done += WORD) check_access(address + done, WORD, write, code);
 }

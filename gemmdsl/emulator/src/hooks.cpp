@@ -26,11 +26,17 @@ __attribute__((visibility("default"))) const uint64_t* gemm_emu_places() { retur
         gemm_emu::check_access(reinterpret_cast<uintptr_t>(address), BYTES, WRITE,                    \
                                __builtin_return_address(0));                                          \
     }
+// Elements that the compiler has put together by itself: not a vector of the kernel's, which would be aligned.
+#define GEMM_EMU_UNALIGNED_HOOK(NAME, BYTES, WRITE)                                                   \
+    void __tsan_unaligned_##NAME##BYTES(void* address) {                                              \
+        gemm_emu::check_elements(reinterpret_cast<uintptr_t>(address), BYTES, WRITE,                  \
+                                 __builtin_return_address(0));                                        \
+    }
 #define GEMM_EMU_HOOKS(BYTES)                  \
     GEMM_EMU_HOOK(read, BYTES, false)          \
     GEMM_EMU_HOOK(write, BYTES, true)          \
-    GEMM_EMU_HOOK(unaligned_read, BYTES, false) \
-    GEMM_EMU_HOOK(unaligned_write, BYTES, true)
+    GEMM_EMU_UNALIGNED_HOOK(read, BYTES, false) \
+    GEMM_EMU_UNALIGNED_HOOK(write, BYTES, true)
 GEMM_EMU_HOOKS(1)
 GEMM_EMU_HOOKS(2)
 GEMM_EMU_HOOKS(4)
