@@ -2,8 +2,8 @@
 
 One expression serves three readers: the emitter prints it (`to_c`), the verifier and the models evaluate it
 over arrays of threads and loop counters (`evaluate`), and the constructors simplify it with its range
-(`lo`, `hi`).  All values are non-negative where `/` and `%` appear, so C's truncating division and numpy's
-flooring division agree.  No other module builds index text.
+(`lo`, `hi`).  `/`, `%` and `^` take values that cannot be negative, so that C's truncating division and
+numpy's flooring division agree; others are refused.  No other module builds index text.
 """
 
 from __future__ import annotations
@@ -220,6 +220,7 @@ def mul(left: Expr, right: Expr) -> Expr:
 
 def div(left: Expr, right: Expr) -> Expr:
     """left / right for a positive constant right; sheds every multiple of it."""
+    _refuse_negative(left)
     divisor = constant(right)
     if divisor is None:
         return _make("/", left, right, 0, left.hi)
@@ -240,6 +241,7 @@ def div(left: Expr, right: Expr) -> Expr:
 
 def mod(left: Expr, right: Expr) -> Expr:
     """left % right for a positive constant right; sheds every multiple of it."""
+    _refuse_negative(left)
     divisor = constant(right)
     if divisor is None:
         return _make("%", left, right, 0, right.hi)
@@ -256,7 +258,14 @@ def mod(left: Expr, right: Expr) -> Expr:
     return _make("%", rest, right, 0, divisor - 1)
 
 
+def _refuse_negative(expr: Expr) -> None:
+    if expr.lo < 0:
+        raise ValueError(f"{to_c(expr)} may be negative, where C and Python divide differently")
+
+
 def xor(left: Expr, right: Expr) -> Expr:
+    _refuse_negative(left)
+    _refuse_negative(right)
     if constant(left) == 0:
         return right
     if constant(right) == 0:

@@ -15,7 +15,7 @@ from typing import Literal, assert_never
 
 from gemmdsl.cuda_source import Condition
 from gemmdsl.index import UNBOUNDED, Bound, Expr, Named, Var
-from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
+from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes
 
 K_TILES = Var("k_tiles", UNBOUNDED)
@@ -226,13 +226,14 @@ class Kernel:
     """One kernel.  `staging` is None while operands are read straight from global memory.
 
     `fragments` is how many sets of fragment registers a thread has, None for one that needs no number;
-    `read_order` says whose fragment is read first.
+    `read_first` says whose fragment is read before the other's.
     """
 
     spec: Spec
     block_m: Named
     block_n: Named
     block_k: Named | None
+    grid: GridMap
     threads: ThreadMap
     staging: tuple[Staging, Staging] | None
     c_vector: Named
@@ -240,13 +241,17 @@ class Kernel:
     paths: tuple[Path, ...]
     min_blocks: int = 0
     fragments: Named | None = None
-    read_order: tuple[StagedName, StagedName] = ("A", "B")
+    read_first: StagedName = "A"
     fma: FmaOrder = FmaOrder()
     applied: tuple[str, ...] = ()
 
     def stage(self, operand: StagedName) -> Staging:
         assert self.staging is not None
         return self.staging[0 if operand == "A" else 1]
+
+    @property
+    def read_order(self) -> tuple[StagedName, StagedName]:
+        return ("A", "B") if self.read_first == "A" else ("B", "A")
 
     @property
     def buffers(self) -> Named | None:

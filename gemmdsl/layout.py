@@ -24,6 +24,27 @@ def block_size(axis: str, extent: int) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
+class GridMap:
+    """Which tile of C each block computes: tile row and tile column of block `block` of the grid.
+
+    C has `blocks_m` x `blocks_n` tiles, run-time values both; the grid is one-dimensional.
+    """
+
+    row: Expr
+    col: Expr
+
+
+BLOCK = Var("block")
+BLOCKS_M = Var("blocks_m")
+BLOCKS_N = Var("blocks_n")
+
+
+def row_grid() -> GridMap:
+    """Blocks one row of tiles after the other."""
+    return GridMap(BLOCK // BLOCKS_N, BLOCK % BLOCKS_N)
+
+
+@dataclass(frozen=True, slots=True)
 class AxisMap:
     """One axis (M or N) of the map from threads to outputs.
 
@@ -272,8 +293,8 @@ class CopyMap:
     def landing(self, tile: SharedTile, element: Expr) -> tuple[Expr, Expr] | None:
         """Distance in floats of the thread's first copy from the start of the shared tile, and the way on.
 
-        The way is from there to element `element` of copy `copy`.  None where it depends on the thread, as it may for a
-        swizzled tile.
+        The way is from there to element `element` of copy `copy`.  None where it depends on the thread, as
+        it may for a swizzled tile.
         """
         parts = self.walk()
         if parts is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gemmdsl.cuda_source import Aligned, Condition, Multiple
 from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, MultiplyGlobal, Path, StoreOutput
-from gemmdsl.layout import ThreadTile, block_size, grid_map
+from gemmdsl.layout import ThreadTile, block_size, grid_map, row_grid
 from gemmdsl.spec import Axis, OperandName, Order, Schedule, Spec
 
 
@@ -22,6 +22,7 @@ def lower(spec: Spec) -> Kernel:
         block_m=block_m,
         block_n=block_n,
         block_k=None,
+        grid=row_grid(),
         threads=grid_map(block_m, block_n, ThreadTile((1, 1), (1, 1)), rows_first(spec)),
         staging=None,
         c_vector=Named("C_VECTOR", Int(1), "floats per store of C"),

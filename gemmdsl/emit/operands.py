@@ -66,7 +66,6 @@ class StageView:
     partial: bool
     fragment_index: str
     k_index: str
-    uses_k_left: bool
     valid: str
     aligned: str
     start: str
@@ -82,6 +81,7 @@ class StageView:
     first: str
     read_row: str
     read_col: str
+    uses_registers: bool
     uses_load: bool
     uses_store: bool
     uses_copy: bool
@@ -117,7 +117,6 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
     counter = Var("i" if fragment_axis == "M" else "j", axis.count.value)
     read_row, read_col = tile.place(axis.index(counter), k)
     used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
-    depth_guarded = "K" not in kernel.paths[-1].full
     separable = copy.walk()
     if separable is None:
         first_strided: Expr = Int(0)
@@ -153,7 +152,6 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         partial=copy.partial,
         fragment_index=text(fragment_index),
         k_index=text(k_index),
-        uses_k_left=depth_guarded,
         valid=valid,
         aligned=alignment(kernel, operand.name, copy.width.value),
         start=address(operand, first_strided, first_contiguous, text),
@@ -169,6 +167,7 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         first=axis.first.name,
         read_row=text(read_row),
         read_col=text(read_col),
+        uses_registers=LoadTile in used,
         uses_load=bool({LoadTile, CopyTile} & used),
         uses_store=bool({StoreTile, CopyTile} & used),
         uses_copy=CopyTile in used,

@@ -19,7 +19,7 @@ from gemmdsl.emit.operands import (
 )
 from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.statements import StatementView, program_view
-from gemmdsl.index import Expr, Int, Var, bindings
+from gemmdsl.index import Expr, Int, Var, bindings, free
 from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
 from gemmdsl.spec import Axis, Operand, Problem
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
@@ -63,6 +63,7 @@ class KernelView:
     fma: FmaView
     body: tuple[StatementView, ...]
     bindings: tuple[Binding, ...]
+    grid: tuple[Binding, ...]
     flags: tuple[str, ...]
     origins: dict[str, str]
     block_parameters: str
@@ -128,6 +129,7 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         fma=fma,
         body=body,
         bindings=tuple(Binding(name, value) for name, value in named.items()),
+        grid=_grid(kernel, text),
         flags=flags(kernel),
         origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
         block_parameters=", ".join([*([tiles] if stages else []), launch.kernel_parameters]),
@@ -138,6 +140,22 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         has_global_loads=problem.beta or any(stage.uses_load for stage in stages),
         multiplies_tiles=_uses(kernel, MultiplyTile),
         constants=constant_groups(text.used),
+    )
+
+
+def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
+    """Where the block's tile of C begins, and what that depends on."""
+    row, col = kernel.grid.row * kernel.block_m, kernel.grid.col * kernel.block_n
+    counts = {"blocks_m": ("M", "BLOCK_M"), "blocks_n": ("N", "BLOCK_N")}
+    needed = free(row) | free(col)
+    return (
+        *(
+            Binding(name, f"{axis} / {size} + ({axis} % {size} != 0)")
+            for name, (axis, size) in counts.items()
+            if name in needed
+        ),
+        Binding("block_row", text(row)),
+        Binding("block_col", text(col)),
     )
 
 

@@ -16,7 +16,6 @@ def fma_order(kernel: Kernel) -> Kernel:
     """
     schedule = kernel.spec.schedule
     fma = FmaOrder(schedule.fma_along, schedule.fma_snake)
-    first = schedule.read_first
-    if fma == kernel.fma and first == kernel.read_order[0]:
+    if fma == kernel.fma and schedule.read_first == kernel.read_first:
         return kernel
-    return replace(kernel, fma=fma, read_order=("A", "B") if first == "A" else ("B", "A"))
+    return replace(kernel, fma=fma, read_first=schedule.read_first)

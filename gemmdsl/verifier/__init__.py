@@ -23,7 +23,8 @@ from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.limits import prove_limits
-from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
+from gemmdsl.verifier.names import prove_names
+from gemmdsl.verifier.outputs import prove_blocks, prove_output_vectors, prove_outputs
 from gemmdsl.verifier.paths import prove_paths
 from gemmdsl.verifier.program import Slots, depth, run
 from gemmdsl.verifier.steady import prove_steady
@@ -64,7 +65,7 @@ def verify_final(kernel: Kernel, after: str) -> Proofs:
 
 def _prove(kernel: Kernel) -> list[str]:
     threads = kernel.threads
-    proofs = [prove_outputs(threads)]
+    proofs = [prove_outputs(threads), prove_blocks(kernel.grid)]
     if kernel.c_vector.value > 1:
         proofs.append(prove_output_vectors(threads, kernel.spec.problem.c, kernel.c_vector.value))
     conflicts: dict[StagedName, Conflict | None] = {}
@@ -84,8 +85,10 @@ def _prove(kernel: Kernel) -> list[str]:
         if isinstance(statement, AsyncCopyTile):
             prove_async_width(kernel.stage(statement.operand))
     proofs.append(prove_paths(kernel))
-    runs = run(kernel.body, slots, 1 if kernel.block_k is None else kernel.block_k.value)
-    if any(isinstance(statement, MultiplyTile | MultiplyFragments) for statement in statements):
+    prove_names(kernel)
+    sets = kernel.fragments.value if kernel.fragments else 0
+    runs = run(kernel.body, slots, 1 if kernel.block_k is None else kernel.block_k.value, sets)
+    if kernel.staging is not None:
         for trace in runs.traces:
             prove_ordered(trace, conflicts)
         prove_steady(kernel.body, runs, depth(slots))

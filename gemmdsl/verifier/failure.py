@@ -26,11 +26,13 @@ OUTPUTS = Rule("P101", "outputs", "each element of the block tile belongs to exa
 OUTPUT_VECTORS = Rule(
     "P102", "output-vectors", "a vector of C is of neighbours, from a multiple of its width on"
 )
+BLOCKS = Rule("P103", "blocks", "each tile of C belongs to exactly one block of the grid")
 COPY_COVERAGE = Rule("P201", "copy-coverage", "each element of a staged tile is copied exactly once")
 COPY_VECTORS = Rule("P202", "copy-vectors", "a global vector starts at a multiple of its width in its row")
 PLACEMENT = Rule("P203", "placement", "elements have distinct words within the used part of a shared row")
 SHARED_STORES = Rule("P204", "shared-stores", "a shared vector store writes neighbouring, aligned words")
 ASYNC_WIDTH = Rule("P205", "async-width", "an asynchronous copy is as wide in shared as in global memory")
+STEPS = Rule("P206", "steps", "first place plus way is, for each copy, the place that was enumerated")
 READS = Rule("P211", "reads", "a thread reads the words that hold the fragments of its own outputs")
 READ_VECTORS = Rule("P212", "read-vectors", "a shared vector read covers neighbouring, aligned words")
 GUARDS = Rule("P301", "guards", "an axis without guard is a multiple of the block tile by condition")
@@ -57,22 +59,30 @@ FRAGMENTS = Rule(
     "P410", "fragments", "fragment registers hold step k of both operands where step k is multiplied"
 )
 COUNTERS = Rule("P411", "counters", "a counter that runs along with a loop has the value its formula says")
+NAMES = Rule("P412", "names", "a name stands for one value, and a counter belongs to a loop around its use")
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
+EXPRESSED = Rule(
+    "P304", "expressed", "a path guards and vectorises all that can be, or what the last path does"
+)
 LIMITS = Rule("P601", "limits", "the block fits the target")
+AS_ASKED = Rule("P602", "as-asked", "the finished kernel has what the schedule asks for")
 
 RULES: tuple[Rule, ...] = (
     OUTPUTS,
     OUTPUT_VECTORS,
+    BLOCKS,
     COPY_COVERAGE,
     COPY_VECTORS,
     PLACEMENT,
     SHARED_STORES,
     ASYNC_WIDTH,
+    STEPS,
     READS,
     READ_VECTORS,
     GUARDS,
     ALIGNMENT,
     LAST_RESORT,
+    EXPRESSED,
     UNIFORM,
     TILE_RANGE,
     SLOT_RANGE,
@@ -84,8 +94,10 @@ RULES: tuple[Rule, ...] = (
     SEQUENCE,
     FRAGMENTS,
     COUNTERS,
+    NAMES,
     HAZARD,
     LIMITS,
+    AS_ASKED,
 )
 
 Witness = Mapping[str, int | str]

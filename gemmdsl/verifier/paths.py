@@ -7,7 +7,7 @@ from functools import lru_cache
 from gemmdsl.cuda_source import Aligned, Condition, Multiple
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Assumption, Axis, OperandName
-from gemmdsl.verifier.failure import ALIGNMENT, GUARDS, LAST_RESORT, Refuted
+from gemmdsl.verifier.failure import ALIGNMENT, EXPRESSED, GUARDS, LAST_RESORT, Refuted
 
 
 def prove_paths(kernel: Kernel) -> str:
@@ -49,9 +49,33 @@ def _prove(
                     operand=operand,
                     width=width,
                 )
+    _prove_expressed(paths, {axis for axis, _ in blocks}, {name for name, width in widths if width > 1})
     _prove_last_resort(paths[-1], assumptions)
     names = ", ".join(path.name for path in paths)
     return f"guards ({names}): an axis without guard and a vector in global memory follow from the conditions"
+
+
+def _prove_expressed(paths: tuple[Path, ...], axes: set[Axis], vectors: set[OperandName]) -> None:
+    """The emitted text has one flag for all guards and one for all vectors: a path has all or no more.
+
+    Two paths with the same flags would be one.
+    """
+    last = paths[-1]
+    seen: set[tuple[bool, bool]] = set()
+    for path in paths:
+        full, aligned = path.full & axes, path.aligned & vectors
+        if full not in (axes, last.full & axes) or aligned not in (vectors, last.aligned & vectors):
+            raise Refuted(
+                EXPRESSED,
+                f"path {path.name} leaves out some guards or vectors, and not all that it may",
+                path=path.name,
+                full=", ".join(sorted(full)),
+                aligned=", ".join(sorted(aligned)),
+            )
+        flags = (full == axes, aligned == vectors)
+        if flags in seen:
+            raise Refuted(EXPRESSED, f"path {path.name} is another path again", path=path.name)
+        seen.add(flags)
 
 
 def _divides(requires: tuple[Condition, ...], axis: Axis, block: int) -> bool:

@@ -124,14 +124,14 @@ class Runs:
 
 
 @lru_cache(maxsize=16)
-def run(body: tuple[Stmt, ...], slots: Slots, steps: int) -> Runs:
+def run(body: tuple[Stmt, ...], slots: Slots, steps: int, sets: int) -> Runs:
     """Runs the program for every number of K tiles that matters; data flow and order of tiles are proved.
 
     `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered; `steps` is
-    the depth of a K tile.
+    the depth of a K tile, `sets` how many sets of fragment registers there are (0: none that is named).
     """
     _prove_uniform(body)
-    machines = [_Machine(slots, steps, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
+    machines = [_Machine(slots, steps, sets, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
     traces = tuple(machine.run(body) for machine in machines)
     skipping = max((machine.k_tiles for machine in machines if machine.skipped), default=-1)
     return Runs(traces, machines[-1].states, skipping)
@@ -140,8 +140,9 @@ def run(body: tuple[Stmt, ...], slots: Slots, steps: int) -> Runs:
 class _Machine:
     """One run of a program, as every thread of the block sees it."""
 
-    def __init__(self, slots: Slots, steps: int, k_tiles: int) -> None:
+    def __init__(self, slots: Slots, steps: int, sets: int, k_tiles: int) -> None:
         self._steps = steps
+        self._sets = sets
         self._slots = dict(zip(OPERANDS, slots, strict=True))
         self._env: dict[str, int] = {K_TILES.name: k_tiles}
         self.k_tiles = k_tiles
@@ -296,6 +297,9 @@ class _Machine:
         if not 0 <= step < self._steps:
             raise self._refuted(FRAGMENTS, statement, f"reads step {step} of {self._steps}", step=step)
         registers = self._value(statement.registers)
+        if not 0 <= registers < self._sets:
+            what = f"reads into set {registers} of {self._sets} sets of fragment registers"
+            raise self._refuted(FRAGMENTS, statement, what, registers=registers)
         self._fragments[statement.operand, registers] = (written.tile, step)
 
     def _multiply_fragments(self, statement: MultiplyFragments) -> None:

@@ -11,11 +11,14 @@ on, slots repeat with the turn and tiles are counted from the iteration: one run
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from gemmdsl.index import Bound, Expr, Op, Var, constant, free, less
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
+    Barrier,
+    CommitGroup,
     CopyTile,
     Equal,
     For,
@@ -23,10 +26,13 @@ from gemmdsl.ir import (
     Less,
     LoadTile,
     MultiplyFragments,
+    MultiplyGlobal,
     MultiplyTile,
     ReadFragment,
     Stmt,
+    StoreOutput,
     StoreTile,
+    WaitGroups,
     walk,
 )
 from gemmdsl.printer import headline
@@ -95,11 +101,12 @@ def _settles(statement: Stmt) -> bool:
 def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
     """Whether a statement of the K loop does, a turn later, the same with tiles that are a turn later."""
     match statement:
-        case If(condition=Equal(left=left, right=right)):
-            return all(tile.name not in free(expr) for expr in (left, right))
-        case If(condition=Less(left=left, right=right)):
-            ahead = _offset(left, tile)
-            return right == K_TILES and ahead is not None and 0 <= ahead <= turn
+        case If():
+            test = statement.condition
+            if isinstance(test, Equal):
+                return all(tile.name not in free(expr) for expr in (test.left, test.right))
+            ahead = _offset(test.left, tile)
+            return test.right == K_TILES and ahead is not None and 0 <= ahead <= turn
         case CopyTile() | AsyncCopyTile():
             return _offset(statement.tile, tile) is not None and _cyclic(statement.slot, tile, turn)
         case LoadTile():
@@ -115,8 +122,12 @@ def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
         case For():
             # Counters need no look: what they hold is checked against their formulas in every run.
             return constant(statement.start) is not None and constant(statement.stop) is not None
+        case WaitGroups():
+            return constant(statement.pending) is not None
+        case CommitGroup() | Barrier() | StoreOutput() | MultiplyGlobal():
+            return True
         case _:
-            return all(constant(expr) is not None for expr in expressions(statement))
+            assert_never(statement)
 
 
 def _cyclic(slot: Expr | None, tile: Var, turn: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmdsl.index import Var
+from gemmdsl.index import Var, evaluate
 from gemmdsl.ir import Staging
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
 from gemmdsl.spec import Problem
@@ -25,6 +25,7 @@ from gemmdsl.verifier.failure import (
     READ_VECTORS,
     READS,
     SHARED_STORES,
+    STEPS,
     Refuted,
 )
 from gemmdsl.verifier.outputs import not_vectors, owned
@@ -110,6 +111,16 @@ def copiers(copy: CopyMap, threads: Var, fragment: int, depth: int) -> Array:
     strided_extent, extent = (depth, fragment) if k_strided else (fragment, depth)
     axes = (copy.copy, threads)
     exists = values(copy.vector, *axes) < copy.vectors.value
+    if not copy.partial and not exists.all():
+        round_, thread = first(~exists)
+        env: dict[str, Array | int] = {"copy": round_, "thread": thread}
+        raise Refuted(
+            COPY_COVERAGE,
+            f"a copy of {name} is beyond its {copy.vectors.value} vectors, and nothing keeps it from running",
+            thread=thread,
+            copy=round_,
+            vector=int(evaluate(copy.vector, env)),
+        )
     strided, start = values(copy.strided, *axes)[exists], values(copy.contiguous, *axes)[exists]
     who = np.broadcast_to(np.arange(threads.extent), exists.shape)[exists]
     rounds = np.broadcast_to(np.arange(copy.copy.extent)[:, None], exists.shape)[exists]
@@ -167,6 +178,34 @@ def copiers(copy: CopyMap, threads: Var, fragment: int, depth: int) -> Array:
     return table.T if k_strided else table
 
 
+def _prove_steps(tile: SharedTile, copy: CopyMap, threads: Var) -> None:
+    """Where a copy's place is counted from the thread's first one, that is the place of the copy's map."""
+    element = Var("element", copy.width.value)
+    axes = (copy.copy, threads, element)
+    exists = np.broadcast_to(
+        (values(copy.vector, *axes[:2]) < copy.vectors.value)[..., None],
+        (copy.copy.extent, threads.extent, element.extent),
+    )
+
+    def same(one: Array, other: Array, where: str) -> None:
+        differs = (np.broadcast_to(one, exists.shape) != np.broadcast_to(other, exists.shape)) & exists
+        if differs.any():
+            round_, thread, at = first(differs)
+            what = f"a copy of {copy.operand.name} steps to another place {where} than its map says"
+            raise Refuted(STEPS, what, thread=thread, copy=round_, element=at)
+
+    walk = copy.walk()
+    if walk is not None:
+        (strided, contiguous), (strided_on, contiguous_on) = walk
+        same(values(strided + strided_on, *axes), values(copy.strided, *axes), "in global memory")
+        same(values(contiguous + contiguous_on, *axes), values(copy.contiguous, *axes), "in global memory")
+    landing = copy.landing(tile, element)
+    if landing is not None:
+        row, col = tile.place(*copy.coordinates(copy.contiguous + element))
+        start, on = landing
+        same(values(start + on, *axes), values(row * tile.row_length + col, *axes), "in shared memory")
+
+
 @lru_cache(maxsize=16)
 def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
     """Copies cover the tile once and store each element to its word, in aligned vectors."""
@@ -174,6 +213,7 @@ def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
     name, width, store = tile.operand.name, copy.width.value, staging.store.value
     fragment, depth = extents(tile)
     copiers(copy, threads, fragment, depth)
+    _prove_steps(tile, copy, threads)
     table = words(tile)
 
     lane = Var("lane", width)

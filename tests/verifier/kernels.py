@@ -53,6 +53,19 @@ SPECS: dict[str, Spec] = {
         buffers=4,
         asynchronous=True,
     ),
+    "fragments": spec(
+        **PIECES,
+        stage_a=Stage(read=4, transpose=True, pad=4),
+        stage_b=Stage(4, 4, 4),
+        buffers=3,
+        asynchronous=True,
+        copy_step=2,
+        fragments=2,
+        read_first="B",
+        fma_along="M",
+        fma_snake=True,
+    ),
+    "fragments_ping_pong": spec(**PIECES, **VECTORS, buffers=2, fragments=2),
     "swizzle": spec(
         **PIECES, a=COLUMN, b=ROW, stage_a=Stage(4, 4, 4, swizzle=True), stage_b=Stage(4, 4, 4, swizzle=True)
     ),

@@ -9,10 +9,10 @@ import pytest
 
 from gemmdsl.cuda_source import Aligned, Multiple
 from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate
-from gemmdsl.ir import Kernel, Staging
-from gemmdsl.layout import CopyMap, SharedTile, copy_map
+from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging
+from gemmdsl.layout import BLOCK, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map
 from gemmdsl.passes import steps
-from gemmdsl.spec import Assumption
+from gemmdsl.spec import Assumption, Axis
 from gemmdsl.target import TARGETS
 from gemmdsl.verifier import ProofError, verify, verify_final
 from tests.verifier.kernels import PIECES, VECTORS, kernel, spec, with_stage
@@ -329,6 +329,11 @@ def test_witnesses_of_copies_are_true(name: str) -> None:
     witness = {key: int(value) for key, value in caught.value.witness.items()}
     staging = given.stage("B" if "n" in witness else "A")
     fragment = "n" if "n" in witness else "m"
+    if "vector" in witness:
+        of_axis = given.stage("B").copy
+        env = {"thread": witness["thread"], "copy": witness["copy"]}
+        assert evaluate(of_axis.vector, env) == witness["vector"] >= of_axis.vectors.value
+        return
     copiers = [
         (thread, number)
         for thread in range(given.threads.threads.value)
@@ -373,4 +378,88 @@ def test_limits() -> None:
         with pytest.raises(ProofError, match=word) as caught:
             verify_final(faulty, "specialise")
         assert caught.value.rule.name == "limits"
-    assert verify_final(replace(given, min_blocks=16), "specialise")
+    assert verify_final(given, "specialise")
+
+
+ASKED: dict[str, Callable[[Kernel], Kernel]] = {
+    "pad": lambda k: with_stage(k, "A", lambda s: replace(s, tile=replace(s.tile, pad=None))),
+    "store width": lambda k: with_stage(k, "B", lambda s: replace(s, store=named(s.store, 2))),
+    "vectors of C": lambda k: replace(k, c_vector=named(k.c_vector, 2)),
+    "launch bounds": lambda k: replace(k, min_blocks=1),
+    "fragment read first": lambda k: replace(k, read_first="B"),
+    "FMA order": lambda k: replace(k, fma=FmaOrder("M")),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_the_finished_kernel_has_what_was_asked_for(what: str) -> None:
+    with pytest.raises(ProofError) as caught:
+        verify_final(ASKED[what](kernel("async4")), "specialise")
+    assert caught.value.rule.name == "as-asked"
+
+
+def _grid(row: Expr, col: Expr) -> Fault:
+    return lambda: replace(kernel("naive"), grid=GridMap(row, col))
+
+
+def _flagged(base: str, full: frozenset[Axis], requires: tuple[Multiple, ...]) -> Fault:
+    def plant() -> Kernel:
+        given = kernel(base)
+        path = replace(given.paths[0], full=full, aligned=frozenset(), requires=requires)
+        return replace(given, paths=(path, *given.paths[1:]))
+
+    return plant
+
+
+def _no_registers() -> Kernel:
+    return replace(kernel("fragments"), fragments=None)
+
+
+def _counter(change: Callable[[For], For]) -> Fault:
+    def plant() -> Kernel:
+        given = kernel("async4")
+        body = tuple(change(s) if isinstance(s, For) and s.counters else s for s in given.body)
+        return replace(given, body=body)
+
+    return plant
+
+
+EMITTED: dict[str, tuple[str, Fault]] = {
+    "every block in the first row": ("blocks", _grid(Int(0), BLOCK % BLOCKS_N)),
+    "rows and columns exchanged": ("blocks", _grid(BLOCK % BLOCKS_N, BLOCK // BLOCKS_N)),
+    "one guard of three left out": (
+        "expressed",
+        _flagged("ping_pong", frozenset({"M"}), (Multiple("M", 128),)),
+    ),
+    "a copy beyond the last vector that nothing guards": (
+        "copy-coverage",
+        copy("A", lambda c: replace(c, copies=named(c.copies, c.copies.value + 1))),
+    ),
+    "fewer sets of fragment registers than are used": ("fragments", _no_registers),
+    "a counter that starts elsewhere": (
+        "counters",
+        _counter(lambda s: replace(s, counters=(replace(s.counters[0], start=Int(1)), *s.counters[1:]))),
+    ),
+    "a counter that nothing counts": ("names", _counter(lambda s: replace(s, counters=s.counters[1:]))),
+    "one name for two constants": (
+        "names",
+        stage("A", lambda s: replace(s, store=Named("B_VECTOR", Int(1)))),
+    ),
+    "slots of A and B apart": (
+        "slot-range",
+        tile("A", lambda t: replace(t, stages=Named("A_BUFFERS", Int(2)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", EMITTED)
+def test_what_the_text_could_not_say_is_refuted(what: str) -> None:
+    rule, plant = EMITTED[what]
+    with pytest.raises(ProofError) as caught:
+        verify(plant(), "specialise")
+    assert caught.value.rule.name == rule
+
+
+def test_an_index_that_may_be_negative_is_refused() -> None:
+    with pytest.raises(ValueError, match="may be negative"):
+        (TILE - 1) % Named("BUFFERS", Int(2))

@@ -32,6 +32,7 @@ def test_each_stage_of_a_right_kernel_is_proved(name: str) -> None:
 def test_proofs_say_what_was_counted() -> None:
     assert verify(kernel("async4"), "test") == (
         "C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once",
+        "grid: each tile of C belongs to exactly one block",
         "A tile: 1024 elements copied exactly once by 128 threads one by one",
         "A tile: 1024 elements at distinct shared words, padding of 4 unused",
         "A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned",

@@ -9,6 +9,7 @@
 // fast      M % 32 == 0, N % 32 == 0
 // general   always right
 // proved    C tile: 1024 outputs, 1 for each of 1024 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
 //           guards (fast, general): an axis without guard and a vector in global memory follow from
 //           the conditions
 //           limits: 1024 threads and 0 bytes of shared memory per block fit sm_75
@@ -149,9 +150,10 @@ __device__ __forceinline__ void compute_block(int M, int N, int K, float alpha,
   const int thread = static_cast<int>(threadIdx.x);
   const int thread_row = thread / THREADS_N;
   const int thread_col = thread % THREADS_N;
+  const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
-  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
-  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   A += offset(block_row, lda);

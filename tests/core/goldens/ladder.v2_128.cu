@@ -9,6 +9,7 @@
 // fast      M % 128 == 0, N % 128 == 0, K % 8 == 0
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
 //           A tile: 1024 elements copied exactly once by 256 threads one by one
 //           A tile: 1024 elements at distinct shared words
 //           A reads: 8 elements per thread and k, each where it was stored
@@ -266,9 +267,10 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int thread = static_cast<int>(threadIdx.x);
   const int thread_row = (thread / THREADS_N) * THREAD_M;
   const int thread_col = (thread % THREADS_N) * THREAD_N;
+  const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
-  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
-  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.

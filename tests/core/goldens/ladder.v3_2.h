@@ -2,7 +2,12 @@
 #ifndef SGEMM_V3_2_H
 #define SGEMM_V3_2_H
 
+#ifndef GEMMDSL_CPU
 #include <cuda_runtime_api.h>
+#elif !defined(GEMMDSL_STREAM)
+#define GEMMDSL_STREAM
+typedef void* cudaStream_t;  // not looked at
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +38,13 @@ enum GemmdslStatus {
 // Returns a GemmdslStatus; errors of the kernel itself show at the next synchronisation.
 int sgemm_v3_2(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                float beta, float* C, int ldc, cudaStream_t stream);
+
+#ifdef GEMMDSL_CPU
+// Of a library that runs the kernel on the CPU, with all matrices in the host's memory: why the
+// calling
+// thread's last launch failed, "" when it did not.
+const char* sgemm_v3_2_message(void);
+#endif
 
 #ifdef __cplusplus
 }

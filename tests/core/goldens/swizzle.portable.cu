@@ -11,6 +11,7 @@
 // edge      A, B, C aligned for 4-float vectors
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
 //           A tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4
 //           A tile: 1024 elements at distinct shared words
@@ -287,9 +288,10 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int lane = thread % WARP_SIZE;
   const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
   const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
+  const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
-  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
-  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.

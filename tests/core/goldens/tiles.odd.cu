@@ -9,6 +9,7 @@
 // fast      M % 35 == 0, N % 50 == 0, K % 5 == 0
 // general   always right
 // proved    C tile: 1750 outputs, 25 for each of 70 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
 //           A tile: 175 elements copied exactly once by 70 threads one by one
 //           A tile: 175 elements at distinct shared words
 //           A reads: 5 elements per thread and k, each where it was stored
@@ -119,7 +120,7 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
                                        int m_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) break;
+    if (thread + copy * THREADS >= A_VECTORS) continue;
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
@@ -134,7 +135,7 @@ __device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES]
                                         int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) break;
+    if (thread + copy * THREADS >= A_VECTORS) continue;
 #pragma unroll
     for (int e = 0; e < A_VECTOR; e += A_STORE) {
       move<A_STORE>(to + copy * (THREADS / A_ROW_VECTORS) * A_ROW + e, &from[copy][e]);
@@ -157,7 +158,7 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
                                        int n_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
-    if (thread + copy * THREADS >= B_VECTORS) break;
+    if (thread + copy * THREADS >= B_VECTORS) continue;
     const int n = (thread + copy * THREADS) % B_ROW_VECTORS;
     const int k = (thread + copy * THREADS) / B_ROW_VECTORS;
     const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
@@ -171,7 +172,7 @@ __device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES]
                                         int thread) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
-    if (thread + copy * THREADS >= B_VECTORS) break;
+    if (thread + copy * THREADS >= B_VECTORS) continue;
     const int n = (thread + copy * THREADS) % B_ROW_VECTORS;
     const int k = (thread + copy * THREADS) / B_ROW_VECTORS;
 #pragma unroll
@@ -270,9 +271,10 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int thread = static_cast<int>(threadIdx.x);
   const int thread_row = (thread / THREADS_N) * THREAD_M;
   const int thread_col = (thread % THREADS_N) * THREAD_N;
+  const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
-  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
-  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.

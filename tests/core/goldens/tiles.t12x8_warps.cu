@@ -11,6 +11,7 @@
 // edge      A, B, C aligned for 4-float vectors
 // general   always right
 // proved    C tile: 24576 outputs, 96 for each of 256 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
 //           A tile: 1536 elements copied exactly once by 256 threads in 384 vectors of 4
 //           A tile: 1536 elements at distinct shared words, padding of 4 unused
@@ -135,7 +136,7 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
                                        int m_left, int k_left, int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) break;
+    if (thread + copy * THREADS >= A_VECTORS) continue;
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
@@ -150,7 +151,7 @@ __device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES]
                                         int thread) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) break;
+    if (thread + copy * THREADS >= A_VECTORS) continue;
 #pragma unroll
     for (int e = 0; e < A_VECTOR; e += A_STORE) {
       move<A_STORE>(to + e * A_ROW + copy * (THREADS / A_ROW_VECTORS), &from[copy][e]);
@@ -267,9 +268,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int lane = thread % WARP_SIZE;
   const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
   const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
+  const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
-  const int block_row = static_cast<int>(blockIdx.x) / blocks_n * BLOCK_M;
-  const int block_col = static_cast<int>(blockIdx.x) % blocks_n * BLOCK_N;
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
