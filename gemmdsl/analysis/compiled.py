@@ -73,6 +73,11 @@ class Compiled:
         return sum(self.mix.values())
 
     @property
+    def wavefronts(self) -> int:
+        """Shared wavefronts of the launch, loads and stores together."""
+        return sum(access.total.cost for access in self.accesses if access.space == "shared")
+
+    @property
     def ffma_share(self) -> float:
         """Part of all issued instructions that are FFMAs, in [0, 1]."""
         return self.mix.get("FFMA", 0) / self.instructions if self.instructions else 0.0

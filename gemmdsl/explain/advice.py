@@ -43,7 +43,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A neighbour: its changes, its cost, and shared memory in bytes; `text` is the schedule to add."""
+    """A neighbour: its changes, its cost, and shared memory in bytes; `text` is the schedule to add.
+
+    `spec` is that schedule, checked.
+    """
 
     name: str
     changes: tuple[Move, ...]
@@ -51,6 +54,7 @@ class Suggestion:
     shared_bytes: int
     registers: int
     text: str
+    spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,7 @@ def _suggestion(program: Program, spec: Spec, candidate: _Candidate) -> Suggesti
     name = _free_name(program, spec.schedule.name)
     text = schedule_text(name, spec.schedule.name, candidate.changes)
     try:
-        loads(_with(program, text), program.source.name).spec(name, spec.target.name)
+        checked = loads(_with(program, text), program.source.name).spec(name, spec.target.name)
     except GemmError:
         return None
     return Suggestion(
@@ -161,6 +165,7 @@ def _suggestion(program: Program, spec: Spec, candidate: _Candidate) -> Suggesti
         candidate.kernel.shared_bytes,
         estimated_registers(candidate.kernel),
         text,
+        checked,
     )
 
 

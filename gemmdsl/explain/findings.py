@@ -39,7 +39,7 @@ def findings(
     mends: Mapping[tuple[str, str], Suggestion],
 ) -> tuple[Finding, ...]:
     """Every finding, the dearest kind first: what is wrong, then what differs, then what to know."""
-    found = [*_conflicts(kernel, accesses, mends), *_sectors(accesses)]
+    found = [*_conflicts(kernel, accesses, compiled, mends), *_sectors(accesses)]
     if compiled is not None:
         found += [*_spills(compiled, kernel), *_differences(accesses, compiled)]
     found += [*_occupancy(occupancy), *_tail(roofline)]
@@ -47,22 +47,27 @@ def findings(
 
 
 def _conflicts(
-    kernel: Kernel, accesses: Sequence[Access], mends: Mapping[tuple[str, str], Suggestion]
+    kernel: Kernel,
+    accesses: Sequence[Access],
+    compiled: Compiled | None,
+    mends: Mapping[tuple[str, str], Suggestion],
 ) -> Iterator[Finding]:
     for access in accesses:
-        if access.space != "shared" or not access.total.excess:
+        if access.space != "shared" or not access.total.excess or access.operand is None:
             continue
         ideal = access.total.ideal / access.total.requests
-        mend = mends.get((access.operand or "", access.kind))
-        advice = _mended(kernel, mend) if mend else "no single change at equal resources removes all of them"
-        yield Finding(
-            "bank-conflict",
-            "warning",
+        message = (
             f"{access.kind}s of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
-            f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts",
-            advice,
-            access.line,
+            f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts"
         )
+        mend = mends.get((access.operand, access.kind))
+        advice = _mended(kernel, mend) if mend else "no single change at equal resources removes all of them"
+        weight: Weight = "warning"
+        if compiled is not None:
+            made = summed(_of(compiled.accesses, access.operand), "shared", access.kind, None)
+            if not made.excess:
+                weight, advice = "note", "as compiled there are none: the compiler merges these accesses"
+        yield Finding("bank-conflict", weight, message, advice, access.line)
 
 
 def _mended(kernel: Kernel, mend: Suggestion) -> str:

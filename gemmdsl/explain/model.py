@@ -111,7 +111,7 @@ def model(
         occupancies=occupancies,
         roofline=roof,
         findings=findings(kernel, accesses, machine, occupancies[0], roof, mended(program, spec, accesses)),
-        suggested=suggestions(program, spec) if suggest else None,
+        suggested=_suggested(program, spec, shape, machine) if suggest else None,
     )
 
 
@@ -123,6 +123,30 @@ def _machine(kernel: Kernel, source: CudaSource, shape: Shape) -> tuple[Compiled
         return None, problem.diagnostics[0].message
     except CannotEvaluate as problem:
         return None, f"the machine code has something unknown: {problem}"
+
+
+def _suggested(
+    program: Program, spec: Spec, shape: Shape, machine: Compiled | None
+) -> tuple[Suggestion, ...]:
+    """The suggestions; where there is machine code, only those that are better as compiled, too."""
+    found = suggestions(program, spec)
+    if machine is None:
+        return found
+    return tuple(suggestion for suggestion in found if _holds(suggestion, shape, machine))
+
+
+def _holds(suggestion: Suggestion, shape: Shape, machine: Compiled) -> bool:
+    """Whether ptxas, too, makes fewer wavefronts of a suggestion, without spills and at no fewer blocks."""
+    last = steps(suggestion.spec)[-1]
+    made, _ = _machine(last.kernel, emit(last.kernel, last.proofs), shape)
+    if made is None or (made.usage.spills and not machine.usage.spills):
+        return False
+    threads, shared = last.kernel.threads.threads.value, last.kernel.shared_bytes
+    resident = [
+        occupancy(suggestion.spec.target, threads, found.usage.registers, shared).blocks
+        for found in (machine, made)
+    ]
+    return made.wavefronts < machine.wavefronts and resident[1] >= resident[0]
 
 
 def _occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:

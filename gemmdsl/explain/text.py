@@ -233,8 +233,10 @@ def _findings(found: Sequence[Finding]) -> str:
 
 def _suggestions(report: Model, program: Program, found: Sequence[Suggestion]) -> str:
     if not found:
-        return "Suggestions: no neighbour takes fewer wavefronts at equal resources\n"
-    parts = ["Suggestions: the best neighbours with few changes, as written, per block and K tile"]
+        views = "as written and as compiled, " if report.machine is not None else ""
+        return f"Suggestions: no neighbour takes fewer wavefronts, {views}at equal resources\n"
+    proved = "; as compiled, they are better too" if report.machine is not None else ""
+    parts = [f"Suggestions: the best neighbours with few changes, as written, per block and K tile{proved}"]
     for suggestion in found:
         cost = suggestion.cost
         parts.append(
