@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gemmdsl import checker
 from gemmdsl.cuda_source import CudaSource, LaunchPlan, ScheduleText
@@ -13,6 +13,9 @@ from gemmdsl.diagnostics import Diagnostic
 from gemmdsl.emit import emit
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
+
+if TYPE_CHECKING:
+    from gemmdsl.emulator.library import ThreadOrder
 
 _DEVICE = re.compile(r"cpu|gpu(:(?P<index>\d+))?")
 
@@ -69,6 +72,12 @@ class CompiledKernel:
         beta: float = 0.0,
         *,
         device: str = "cpu",
+        lda: int | None = None,
+        ldb: int | None = None,
+        ldc: int | None = None,
+        entry: str | None = None,
+        order: ThreadOrder = "forward",
+        checked: bool = False,
         out: Any = None,
         stream: object = None,
     ) -> Any:
@@ -77,8 +86,16 @@ class CompiledKernel:
         `device="cpu"` runs the emitted text on the emulator, which needs a C++ compiler; it takes what numpy
         makes an array of, and returns a new float32 array.  `device="gpu"`, or `"gpu:1"` for another than the
         first, runs it through pycuda, and also takes and returns arrays that are on the GPU: see
-        `gemmdsl.runtime.run` for them, `out` and `stream`.  Raises LaunchError when the arguments do not fit,
-        GpuError and ToolError for what is missing, and ValueError for an unknown device.
+        `gemmdsl.runtime.run` for them, `out` and `stream`.
+
+        For the CPU: `lda`, `ldb` and `ldc` are the leading dimensions in memory, by default the least legal
+        ones; `entry` is the path (`fast`, `edge`, `general`) to run in place of the launcher's choice;
+        `order` is that of the threads between two barriers (`forward`, `reversed`, `seeded`); and with
+        `checked`, the first race, access outside of an array, misaligned vector or read of what nobody wrote
+        ends the run.
+
+        Raises LaunchError when the arguments do not fit or the run is ended, GpuError and ToolError for what
+        is missing, and ValueError for an unknown device or an argument that is not for it.
         """
         match = _DEVICE.fullmatch(device)
         if match is None:
@@ -88,7 +105,22 @@ class CompiledKernel:
                 raise ValueError("out and stream are for a GPU")
             from gemmdsl.emulator.run import run
 
-            return run(self.cuda, a, b, c, alpha, beta)
+            return run(
+                self.cuda,
+                a,
+                b,
+                c,
+                alpha,
+                beta,
+                lda=lda,
+                ldb=ldb,
+                ldc=ldc,
+                entry=entry,
+                order=order,
+                checked=checked,
+            )
+        if (lda, ldb, ldc, entry, order, checked) != (None, None, None, None, "forward", False):
+            raise ValueError("lda, ldb, ldc, entry, order and checked are for the CPU")
         from gemmdsl import runtime
 
         gpu = runtime.gpu(int(match["index"] or 0))

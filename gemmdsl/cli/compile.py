@@ -31,11 +31,16 @@ class Kind(Enum):
     MAIN = "main"
     PTX = "ptx"
     CUBIN = "cubin"
+    SO = "so"
 
     @property
     def ending(self) -> str:
         """What a file of this kind has after the schedule's name."""
-        return {"cu": ".cu", "header": ".h", "main": "_main.cu", "ptx": ".ptx", "cubin": ".cubin"}[self.value]
+        return {"header": ".h", "main": "_main.cu"}.get(self.value, f".{self.value}")
+
+    @property
+    def is_binary(self) -> bool:
+        return self in (Kind.CUBIN, Kind.SO)
 
 
 def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind, ...]:
@@ -62,8 +67,9 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind
     default="cu",
     callback=_kinds,
     show_default=True,
-    help="What to make: cu, header, main, ptx, cubin.",
+    help="What to make: cu, header, main, ptx, cubin; so is a shared library for the CPU.",
 )
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="What ptx, cubin and so are for.")
 def command(
     file: str,
     schedule: str | None,
@@ -71,13 +77,18 @@ def command(
     output: str | None,
     folder: str | None,
     emit: tuple[Kind, ...],
+    device: str | None,
 ) -> None:
     """Turn schedules into CUDA.
 
     Without --schedule, a file's only schedule is compiled, and with --folder all of them.  Several kinds go
     to a folder, or beside FILE under its name and their own endings.  Files appear once everything has
     compiled; if anything fails, none does.
+
+    With --emit so --device cpu, the launcher is for programs without a GPU: the emulator runs the kernel on
+    matrices in the host's memory.
     """
+    _refuse_device(device, emit)
     _refuse_misuse(file, schedule, output, folder, emit)
     from gemmdsl.checker import load
 
@@ -108,6 +119,15 @@ def command(
         write_tree(path.parent, {f"{stem}{kind.ending}": data for _, kind, data in made})
 
 
+def _refuse_device(device: str | None, emit: tuple[Kind, ...]) -> None:
+    """UsageError for a kind that is for another device than the one named."""
+    if Kind.SO in emit and device != "cpu":
+        raise click.UsageError("--emit so is for --device cpu")
+    for kind in (Kind.PTX, Kind.CUBIN):
+        if kind in emit and device == "cpu":
+            raise click.UsageError(f"--emit {kind.value} is for a GPU")
+
+
 def _refuse_misuse(
     file: str, schedule: str | None, output: str | None, folder: str | None, emit: tuple[Kind, ...]
 ) -> None:
@@ -121,8 +141,8 @@ def _refuse_misuse(
     if output is None or output == _STDOUT:
         if len(emit) > 1:
             raise click.UsageError("several kinds need --folder or --output FILE")
-        if emit == (Kind.CUBIN,) and sys.stdout.isatty():
-            raise click.UsageError("a cubin is not for a terminal: give --output or --folder")
+        if emit[0].is_binary and sys.stdout.isatty():
+            raise click.UsageError(f"a {emit[0].value} is not for a terminal: give --output or --folder")
         return
     if Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"--output {output} is the file to compile")
@@ -180,6 +200,10 @@ def _made_of(source: CudaSource, emit: tuple[Kind, ...]) -> Iterator[tuple[Kind,
                 yield kind, compile_ptx(source.text, source.target).encode()
             case Kind.CUBIN:
                 yield kind, _cubin(source)
+            case Kind.SO:
+                from gemmdsl.emulator.builder import export
+
+                yield kind, export(source)
             case _:
                 assert_never(kind)
 

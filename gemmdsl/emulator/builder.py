@@ -23,6 +23,7 @@ from gemmdsl.target import KIB
 _HERE = Path(__file__).parent
 _INCLUDE = _HERE / "include"
 _SOURCES = _HERE / "src"
+_UNIT = "host.cpp"
 
 # More than any target has, so that a launch beyond a target's limit is refused and not cut short.
 _DYNAMIC_SHARED_BYTES = 256 * KIB
@@ -75,11 +76,53 @@ def build(
             raise errors.cannot_load(str(made), str(problem)) from problem
 
 
+def export(source: CudaSource) -> bytes:
+    """A shared library for programs in any language: it exports the launcher and needs nothing but libc.
+
+    Beside the launcher there is `const char* <launcher>_message(void)`: why the calling thread's last launch
+    failed.  ToolError when there is no compiler, it does not accept the text, or there is no room.
+    """
+    tool = compiler.find()
+    launcher = source.plan.launcher
+    message = f"{launcher}_message"
+    unit = "\n".join(
+        [
+            *_dynamic_shared(source.text),
+            f'extern "C" const char* gemm_emu_message();\nextern "C" const char* {message}() {{',
+            "    return gemm_emu_message();\n}\n",
+        ]
+    )
+    with cache.work_folder() as work:
+        _write(work, source.text, unit)
+        (work / "exports").write_text(f"{{ global: {launcher}; {message}; local: *; }};\n", encoding="utf-8")
+        inputs = ["-I", str(_INCLUDE), "-Wl,--version-script=exports,-s", "-o", "library.so", _UNIT]
+        emulator = _emulator_object(tool, work, checked=False)
+        tool.run([*inputs, str(emulator)], work, f"{launcher} for the CPU", link=True)
+        return (work / "library.so").read_bytes()
+
+
 def host_unit(source: CudaSource) -> str:
     """The C++ file around the emitted text."""
     plan, text = source.plan, source.text
+    lines = _dynamic_shared(text) + _stages(source.shared, plan, text)
     parameters = [f"{parameter.ctype} {parameter.name}" for parameter in plan.parameters]
     arguments = [parameter.name for parameter in plan.parameters]
+    for entry in plan.entries:
+        lines += [
+            f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
+            f" {', '.join(parameters)}) {{",
+            # The launcher asks for more than 48 KB by itself; here the plan is followed without it.
+            f"    cudaFuncSetAttribute({entry.name}, cudaFuncAttributeMaxDynamicSharedMemorySize,"
+            " static_cast<int>(shared));",
+            f"    return gemm_emu::launch_kernel({entry.name}, {{blocks, 1, 1}}, {{threads, 1, 1}}, shared,"
+            f" {', '.join(arguments)});",
+            "}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _dynamic_shared(text: str) -> list[str]:
+    """The text, and memory for the unsized shared array that it may declare."""
     lines = ['#include "kernel.cu"', "#include <cuda_runtime.h>"]
     lines.append('extern "C" int64_t gemm_emu_dynamic_shared_bytes __attribute__((visibility("hidden")));')
     arrays = sorted(set(_UNSIZED_SHARED.findall(_COMMENT.sub(" ", text))))
@@ -94,19 +137,7 @@ def host_unit(source: CudaSource) -> str:
         f'__asm__(".globl {array}\\n.hidden {array}\\n.set {array}, gemm_emu_dynamic_shared");'
         for array in arrays
     ]
-    lines += _stages(source.shared, plan, text)
-    for entry in plan.entries:
-        lines += [
-            f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
-            f" {', '.join(parameters)}) {{",
-            # The launcher asks for more than 48 KB by itself; here the plan is followed without it.
-            f"    cudaFuncSetAttribute({entry.name}, cudaFuncAttributeMaxDynamicSharedMemorySize,"
-            " static_cast<int>(shared));",
-            f"    return gemm_emu::launch_kernel({entry.name}, {{blocks, 1, 1}}, {{threads, 1, 1}}, shared,"
-            f" {', '.join(arguments)});",
-            "}",
-        ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _stages(shared: SharedStages | None, plan: LaunchPlan, text: str) -> list[str]:
@@ -146,11 +177,7 @@ def _has_stages(shared: SharedStages, code: str) -> bool:
 
 def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked: bool) -> Path:
     """Compile in `work`, where the library then lies."""
-    try:
-        (work / "kernel.cu").write_text(source.text, encoding="utf-8")
-        (work / "host.cpp").write_text(unit, encoding="utf-8")
-    except OSError as problem:
-        raise cache.no_room(str(work), problem.strerror or str(problem)) from problem
+    _write(work, source.text, unit)
     library = work / "kernel.so"
     subject = f"{source.plan.launcher} for the CPU"
 
@@ -158,7 +185,7 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked:
     outputs = plan.block_m * plan.block_n // max(1, plan.threads)
     effort: Effort = "little" if outputs <= _FEW_OUTPUTS else "full"
     include = ["-I", str(_INCLUDE)]
-    host = "host.cpp"
+    host = _UNIT
     if checked:
         # Apart from linking, which would add the sanitizer's own library.
         tool.run([*include, "-c", "-o", "host.o", host], work, subject, effort=effort, hooks=True)
@@ -177,6 +204,14 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked:
         cache.forget(emulator)
         link(_emulator_object(tool, work, checked))
     return library
+
+
+def _write(work: Path, text: str, unit: str) -> None:
+    try:
+        (work / "kernel.cu").write_text(text, encoding="utf-8")
+        (work / _UNIT).write_text(unit, encoding="utf-8")
+    except OSError as problem:
+        raise cache.no_room(str(work), problem.strerror or str(problem)) from problem
 
 
 def _emulator_object(tool: Compiler, work: Path, checked: bool) -> Path:

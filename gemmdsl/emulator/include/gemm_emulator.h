@@ -26,6 +26,8 @@ struct Options {
     int32_t early_copies;  // asynchronous copies land when issued instead of when waited for
     int32_t workers;       // operating-system threads; 0 lets the emulator choose
     int32_t limit_ms;      // processor time that one block may take; 0 is no limit
+    int32_t catch_faults;  // a kernel's invalid accesses end the launch, not the process
+    int32_t reserved;
     uint64_t seed;           // of Order::SEEDED
     int64_t shared_limit;    // bytes of shared memory a block may have; 0 is no limit
     int64_t static_shared;   // bytes of it that the kernel declares with a fixed size

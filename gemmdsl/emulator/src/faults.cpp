@@ -64,7 +64,8 @@ void on_timer(int, siginfo_t*, void*) {
 
 }  // namespace
 
-FaultHandlers::FaultHandlers() {
+FaultHandlers::FaultHandlers(bool wanted) : wanted_(wanted) {
+    if (!wanted) return;
     pthread_mutex_lock(&mutex);
     if (users++ == 0) {
         struct sigaction action = {};
@@ -80,6 +81,7 @@ FaultHandlers::FaultHandlers() {
 }
 
 FaultHandlers::~FaultHandlers() {
+    if (!wanted_) return;
     pthread_mutex_lock(&mutex);
     if (--users == 0) {
         for (int i = 0; i < SIGNAL_COUNT; ++i) sigaction(SIGNALS[i], &previous[i], nullptr);
@@ -88,7 +90,7 @@ FaultHandlers::~FaultHandlers() {
     pthread_mutex_unlock(&mutex);
 }
 
-SignalStack::SignalStack() : previous_{}, memory_(malloc(SIGNAL_STACK_BYTES)) {
+SignalStack::SignalStack(bool wanted) : previous_{}, memory_(wanted ? malloc(SIGNAL_STACK_BYTES) : nullptr) {
     if (memory_ == nullptr) return;
     stack_t stack = {};
     stack.ss_sp = memory_;

@@ -89,7 +89,7 @@ void run_blocks(Job& job) {
     local.worker = worker;
     worker->shared = find_shared_memory();
     {
-        SignalStack signal_stack;
+        SignalStack signal_stack(job.options.catch_faults);
         Watchdog watchdog(*worker);
         for (;;) {
             const uint64_t position = job.next.fetch_add(1);
@@ -173,7 +173,7 @@ int launch(const Launch& launch) {
     Job job{&launch, local.options, blocks, {0}, {blocks}, PTHREAD_MUTEX_INITIALIZER, blocks, {}};
     const uint64_t threads = blocks * launch.block.x * launch.block.y * launch.block.z;
     if (!check_launch_begins(launch)) return refuse(LAUNCH_FAILURE, "out of memory: no shadow for C");
-    FaultHandlers handlers;
+    FaultHandlers handlers(job.options.catch_faults);
     pthread_t helpers[MAX_WORKERS];
     unsigned started = 0;
     for (unsigned wanted = worker_count(job, threads); started + 1 < wanted; ++started) {

@@ -1,0 +1,128 @@
+"""How fast the emulator is, in figures that hardly depend on what else the machine does.
+
+    python -m gemmdsl.emulator.benchmark
+
+All times are processor time of one core, the best of several runs.  Exits with 1 when a figure misses its
+limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import gemmdsl
+from gemmdsl.cuda_source import CudaSource
+from gemmdsl.emulator.library import RunOptions
+from gemmdsl.emulator.run import arguments_of, launch, store
+
+_PROGRAM = """gemm 1
+
+problem sgemm {
+  A: f32[M, K]
+  B: f32[K, N]
+  C: f32[M, N] = alpha * A @ B + beta * C
+}
+
+schedule v3_2 for sgemm on sm_75 {
+  block  128 x 128 x 8
+  thread 8 x 8 as 4 x 4
+  stage A { vector 4  transpose  pad 4 }
+  stage B { vector 4 }
+  buffers 2
+}
+
+schedule micro for sgemm on sm_75 {
+  block  16 x 16 x 16
+  thread 2 x 2
+}
+"""
+_SIZE = 256
+_MICRO = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value; `good` says whether it keeps to the limit that is given in words."""
+
+    name: str
+    value: float
+    unit: str
+    limit: str
+    good: bool
+
+    def __str__(self) -> str:
+        verdict = "" if self.good else "  MISSED"
+        return f"{self.name:<42} {self.value:>9.4g} {self.unit:<16} {self.limit}{verdict}"
+
+
+def processor_seconds(work: Callable[[], None]) -> float:
+    """The processor time that `work` takes, that of processes that it starts included."""
+
+    def spent() -> float:
+        usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+    before = spent()
+    work()
+    return spent() - before
+
+
+def multiply(
+    source: CudaSource, size: int, *, launches: int = 1, checked: bool = False, cached: bool = True
+) -> float:
+    """Processor seconds of a launch of `size` cubed multiply-adds on one core.
+
+    The first launch compiles the kernel, if no cache has it, and counts only when there is no other.
+    """
+    stored = store(source, size, size, size)
+    stored["A"].fill(np.ones((size, size)))
+    stored["B"].fill(np.ones((size, size)))
+    arguments = arguments_of(stored, size, size, size)
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            launch(source, arguments, options=RunOptions(workers=1), checked=checked, cached=cached)
+
+    if launches == 1:
+        return processor_seconds(lambda: run(1))
+    run(1)
+    return processor_seconds(lambda: run(launches)) / launches
+
+
+def figures(repeats: int) -> list[Figure]:
+    """All figures; ToolError when there is no compiler."""
+    program = gemmdsl.loads(_PROGRAM, "benchmark.gemm")
+    v3_2, micro = program.compile("v3_2").cuda, program.compile("micro").cuda
+    plain, checked = (
+        min(multiply(v3_2, _SIZE, launches=10, checked=watched) for _ in range(repeats))
+        for watched in (False, True)
+    )
+    multiply(micro, _MICRO)  # the emulator itself is compiled once for all kernels
+    fresh = (replace(micro, text=f"{micro.text}// {number}\n") for number in range(repeats))
+    whole = min(multiply(kernel, _MICRO, cached=False) for kernel in fresh)
+    rate, ratio = _SIZE**3 / plain / 1e6, checked / plain
+    return [
+        Figure(f"v3_2, {_SIZE} x {_SIZE} x {_SIZE}", rate, "million FMA/s", ">= 300", rate >= 300),
+        Figure("the same, checked / unchecked", ratio, "times as long", "<= 5", ratio <= 5),
+        Figure(f"{_MICRO} x {_MICRO} kernel, compiled and run", whole, "seconds", "< 0.3", whole < 0.3),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures; 0 when all keep to their limits, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m gemmdsl.emulator.benchmark", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of which the best counts")
+    chosen = parser.parse_args(arguments)
+    found = figures(max(1, chosen.repeats))
+    for figure in found:
+        print(figure)
+    return 0 if all(figure.good for figure in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
