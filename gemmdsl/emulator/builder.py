@@ -1,8 +1,8 @@
 """Makes a shared library of emitted CUDA text: the text unchanged, the emulator, and a call per entry point.
 
-    kernel.cu   the text
-    host.cpp    includes it; defines the unsized shared array; exports run_<entry> for every entry point
-    emulator.o  fibers, barriers, copies; the same for every kernel
+kernel.cu   the text
+host.cpp    includes it; defines the unsized shared array; exports run_<entry> for every entry point
+emulator.o  fibers, barriers, copies; the same for every kernel
 """
 
 from __future__ import annotations
@@ -222,8 +222,17 @@ def _emulator_object(tool: Compiler, work: Path, checked: bool) -> Path:
         made = folder / "emulator.o"
         checker = ["-DGEMM_EMU_CHECKED"] if checked else []
         tool.run(
-            ["-fvisibility=hidden", "-I", str(_INCLUDE), "-pthread", *checker, "-c", "-o", made.name,
-             str(_SOURCES / "emulator.cpp")],
+            [
+                "-fvisibility=hidden",
+                "-I",
+                str(_INCLUDE),
+                "-pthread",
+                *checker,
+                "-c",
+                "-o",
+                made.name,
+                str(_SOURCES / "emulator.cpp"),
+            ],
             folder,
             "the emulator",
         )

@@ -184,8 +184,15 @@ def _flags(command: tuple[str, ...], hooks: bool) -> tuple[str, ...]:
 def _is_clang(command: tuple[str, ...]) -> bool:
     """False also when the compiler does not start: its run will say why."""
     try:
-        told = subprocess.run([*command, "--version"], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=_TIMEOUT_SECONDS, check=False)
+        told = subprocess.run(
+            [*command, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return "clang" in told.stdout

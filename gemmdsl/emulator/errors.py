@@ -12,8 +12,12 @@ _INSTALL = "install g++ (9 or later) or clang++ (12 or later), or name a C++ com
 
 def no_compiler(searched: str) -> ToolError:
     """No C++ compiler on this machine."""
-    return ToolError(NO_COMPILER, "running on the CPU needs a C++ compiler and none was found",
-                     searched=searched, help=_INSTALL)
+    return ToolError(
+        NO_COMPILER,
+        "running on the CPU needs a C++ compiler and none was found",
+        searched=searched,
+        help=_INSTALL,
+    )
 
 
 def cannot_start(command: str, reason: str) -> ToolError:

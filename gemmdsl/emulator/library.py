@@ -106,8 +106,9 @@ class Library:
             function = self._library[self._source.plan.launcher]
             return self._outcome(function(*self._values(arguments), ctypes.c_void_p(None)))
 
-    def run_entry(self, entry: EntryPoint, blocks: int, arguments: Mapping[str, float],
-                  options: RunOptions) -> Outcome:
+    def run_entry(
+        self, entry: EntryPoint, blocks: int, arguments: Mapping[str, float], options: RunOptions
+    ) -> Outcome:
         """Run one entry point on `blocks` blocks, whether or not its conditions hold.
 
         The status is a cudaError value.

@@ -93,9 +93,7 @@ def call_sites(data: bytes, callees: re.Pattern[str]) -> tuple[int, ...]:
     if data[:6] != b"\x7fELF\x02\x01" or (machine := struct.unpack_from("<H", data, 18)[0]) not in _CALLS:
         return ()
     targets = {
-        address
-        for name, kind, address, _ in _symbols(data)
-        if kind == _STT_FUNC and callees.fullmatch(name)
+        address for name, kind, address, _ in _symbols(data) if kind == _STT_FUNC and callees.fullmatch(name)
     }
     found = []
     for kind, flags, offset, address, _, size, _, _ in _table(data, 0x20, 0x36, 0x38, "<IIQQQQQQ"):

@@ -21,9 +21,7 @@ SGEMM = Problem(
     Operand("B", "K", "N", Order.ROW),
     Operand("C", "M", "N", Order.ROW),
 )
-PLAIN_TN = replace(
-    SGEMM, name="plain_tn", a=Operand("A", "M", "K", Order.COLUMN), alpha=False, beta=False
-)
+PLAIN_TN = replace(SGEMM, name="plain_tn", a=Operand("A", "M", "K", Order.COLUMN), alpha=False, beta=False)
 
 
 def parameters(problem: Problem) -> tuple[Parameter, ...]:
@@ -63,17 +61,32 @@ def _file(name: str) -> str:
 
 
 NAIVE = source(_file("naive"), "naive", "general", block=(8, 16), threads=128)
-SHARED_TILE = source(_file("shared_tile"), "shared_tile", "general", problem=PLAIN_TN,
-                     static=4 * 16 * (17 + 16))
-PINGPONG = source(_file("pingpong"), "pingpong", "fast", block=(64, 32), threads=128,
-                  static=4 * 2 * 8 * (68 + 32),
-                  preconditions=(Multiple("M", 64), Multiple("N", 32), Multiple("K", 8)))
-PIPELINE = source(_file("pipeline"), "pipeline", "edge", block=(32, 64), threads=128,
-                  dynamic=3 * 4 * (32 * 48 + 48 * 64))
+SHARED_TILE = source(
+    _file("shared_tile"), "shared_tile", "general", problem=PLAIN_TN, static=4 * 16 * (17 + 16)
+)
+PINGPONG = source(
+    _file("pingpong"),
+    "pingpong",
+    "fast",
+    block=(64, 32),
+    threads=128,
+    static=4 * 2 * 8 * (68 + 32),
+    preconditions=(Multiple("M", 64), Multiple("N", 32), Multiple("K", 8)),
+)
+PIPELINE = source(
+    _file("pipeline"), "pipeline", "edge", block=(32, 64), threads=128, dynamic=3 * 4 * (32 * 48 + 48 * 64)
+)
 
 
-def one_block(body: str, threads: int = 64, *, prologue: str = "", dynamic: int = 0, static: int = 0,
-              target: str = "sm_80") -> CudaSource:
+def one_block(
+    body: str,
+    threads: int = 64,
+    *,
+    prologue: str = "",
+    dynamic: int = 0,
+    static: int = 0,
+    target: str = "sm_80",
+) -> CudaSource:
     """One block that runs `body`, with M, N, K, A, B, C at hand and `t` for the thread's number."""
     text = f"""#include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -93,5 +106,13 @@ extern "C" int probe({SIGNATURE}, cudaStream_t stream) {{
     return cudaLaunchKernelEx(&config, probe_general, {CALL}) == cudaSuccess ? 0 : 7;
 }}
 """
-    return source(text, "probe", "general", block=(1 << 20, 1 << 20), threads=threads, dynamic=dynamic,
-                  static=static, target=target)
+    return source(
+        text,
+        "probe",
+        "general",
+        block=(1 << 20, 1 << 20),
+        threads=threads,
+        dynamic=dynamic,
+        static=static,
+        target=target,
+    )

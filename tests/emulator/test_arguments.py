@@ -48,9 +48,7 @@ def test_overlaps_name_both_ranges() -> None:
         (Aligned("A", 4), "A", "A = 0x1000 with lda = 6, and the schedule assumes A aligned for 4-float"),
     ],
 )
-def test_violated_preconditions_are_named(
-    condition: Multiple | Aligned, argument: str, message: str
-) -> None:
+def test_violated_preconditions_are_named(condition: Multiple | Aligned, argument: str, message: str) -> None:
     from dataclasses import replace
 
     source = replace(NAIVE, plan=replace(NAIVE.plan, preconditions=(Multiple("K", 2), condition)))

@@ -35,8 +35,14 @@ def finding(
     stored["B"].fill(np.ones((k, n)))
     stored["C"].fill(np.ones((m, n)))
     with pytest.raises(LaunchError) as caught:
-        launch(source, arguments_of(stored, m, n, k), alpha, beta, options=RunOptions(order, 1, landing),
-               checked=True)
+        launch(
+            source,
+            arguments_of(stored, m, n, k),
+            alpha,
+            beta,
+            options=RunOptions(order, 1, landing),
+            checked=True,
+        )
     return caught.value.diagnostics[0]
 
 
@@ -117,8 +123,10 @@ def test_a_warp_that_meets_orders_its_own_lanes_only() -> None:
         ("__shared__ float words[64]; C[t] = words[t];", "read of word 0 of words on line 7, which no"),
         ("__shared__ float words[64]; words[t + 1] = 1.0f;", "outside words on line 7: byte 256 of 256"),
         ("__shared__ float words[64]; words[t - 1] = 1.0f;", "write outside"),
-        ("extern __shared__ float some[]; some[t + 63] = 1.0f; C[t] = 1.0f;",
-         "write outside dynamic shared memory on line 7: byte 256 of 256"),
+        (
+            "extern __shared__ float some[]; some[t + 63] = 1.0f; C[t] = 1.0f;",
+            "write outside dynamic shared memory on line 7: byte 256 of 256",
+        ),
         ("C[t] = A[64 + t];", "read outside A on line 7, 0 bytes behind its last element"),
         ("C[t] = B[64 + t];", "read of padding on line 7: element 0 behind row 0 of B"),
         ("C[t] = A[t - 1];", "read outside A on line 7, 4 bytes before its first element"),
@@ -129,13 +137,19 @@ def test_a_warp_that_meets_orders_its_own_lanes_only() -> None:
         ("C[t] = 1.0f; __syncthreads(); C[t] = 2.0f;", "C[0, 0] is written a second time on line 7"),
         ("C[t / 2] = 1.0f;", "C[0, 0] is written a second time on line 7"),
         ("if (t != 9) C[t] = 1.0f;", "C[0, 9] was not written"),
-        ("*reinterpret_cast<float4*>(C + 1 + t % 2 * 4) = make_float4(1, 2, 3, 4);",
-         "misaligned write of 16 bytes on line 7, at an address that is 4 more than a multiple"),
-        ("__shared__ float4 words[64]; float* row = reinterpret_cast<float*>(words) + 2;"
-         " *reinterpret_cast<float4*>(row) = make_float4(1, 2, 3, 4);",
-         "misaligned write of 16 bytes on line 7, at an address that is 8 more than a multiple"),
-        ("volatile float* far = reinterpret_cast<float*>(4096 + t * 4); C[t] = *far;",
-         "read outside every array on line 7, at address 0x1000"),
+        (
+            "*reinterpret_cast<float4*>(C + 1 + t % 2 * 4) = make_float4(1, 2, 3, 4);",
+            "misaligned write of 16 bytes on line 7, at an address that is 4 more than a multiple",
+        ),
+        (
+            "__shared__ float4 words[64]; float* row = reinterpret_cast<float*>(words) + 2;"
+            " *reinterpret_cast<float4*>(row) = make_float4(1, 2, 3, 4);",
+            "misaligned write of 16 bytes on line 7, at an address that is 8 more than a multiple",
+        ),
+        (
+            "volatile float* far = reinterpret_cast<float*>(4096 + t * 4); C[t] = *far;",
+            "read outside every array on line 7, at address 0x1000",
+        ),
     ],
 )
 def test_single_mistakes_are_found_and_located(body: str, words: str) -> None:
@@ -178,8 +192,12 @@ def test_a_wait_is_no_barrier(order: ThreadOrder) -> None:
         (PINGPONG, "store(tiles, buffer ^ 1, a, b)", "store(tiles, buffer, a, b)", "race on word"),
         (PINGPONG, "constexpr int PAD = 4", "constexpr int PAD = 3", "misaligned read of 16 bytes"),
         (PIPELINE, "__pipeline_wait_prior(STAGES - 2);", "", "which an asynchronous copy issued on line"),
-        (PIPELINE, "__pipeline_wait_prior(STAGES - 2)", "__pipeline_wait_prior(STAGES - 1)",
-         "which an asynchronous copy issued on line"),
+        (
+            PIPELINE,
+            "__pipeline_wait_prior(STAGES - 2)",
+            "__pipeline_wait_prior(STAGES - 1)",
+            "which an asynchronous copy issued on line",
+        ),
         (PIPELINE, "__syncthreads();  // this", "// ", "word"),
         (PIPELINE, "stages[(tile + STAGES - 1) % STAGES]", "stages[tile % STAGES]", "word"),
         (PIPELINE, "inside ? K - kk : 0", "4", "of padding on line"),
