@@ -36,11 +36,13 @@ def shape_of(found: Kernel, sizes: tuple[int, int, int]) -> Shape:
     return tight(found.spec.problem, *sizes)
 
 
+@cache
 def as_written(file: str, schedule: str, sizes: tuple[int, int, int]) -> tuple[Access, ...]:
     found, source = kernel(file, schedule)
     return written(found, shape_of(found, sizes), source_map(source.text))
 
 
+@cache
 def as_compiled(file: str, schedule: str, sizes: tuple[int, int, int], target: str | None = None) -> Compiled:
     found, source = kernel(file, schedule, target)
     return compiled(found, source, binary(file, schedule, target), shape_of(found, sizes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from gemmdsl.analysis.access import summed
 from gemmdsl.analysis.shape import tight
 from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
-from gemmdsl.explain.advice import as_diff, build_kernel, cost_of, mended, suggestions
+from gemmdsl.explain.advice import as_diff, build_kernel, cost_of, mended
 from gemmdsl.explain.document import SCHEMA, document
 from gemmdsl.explain.model import Model, model
 from gemmdsl.explain.page import page
@@ -29,11 +30,13 @@ GOLDENS = Path(__file__).parent / "golden"
 TEXTS = ("v0_naive", "v2_4x4_padded", "v3", "v5_async")
 
 
+@cache
 def ladder() -> checker.Program:
     """The ladder under a name that is the same everywhere."""
     return checker.loads((FOLDER / "ladder.gemm").read_text(encoding="utf-8"), "ladder.gemm")
 
 
+@cache
 def report(schedule: str, size: int = 2048, *, compile: bool = False, suggest: bool = False) -> Model:
     program = ladder()
     spec = program.spec(schedule)
@@ -94,7 +97,8 @@ def test_page_escapes_the_source() -> None:
 def test_suggestions_lead_from_v3_to_no_conflict() -> None:
     program = ladder()
     spec = program.spec("v3")
-    found = suggestions(program, spec)
+    found = report("v3", suggest=True).suggested
+    assert found is not None
     best = found[-1]
     assert best.cost.conflicts == 0
     assert best.cost.wavefronts < cost_of(build_kernel(spec)).wavefronts
@@ -111,8 +115,10 @@ def test_suggestions_lead_from_v3_to_no_conflict() -> None:
 
 
 def test_each_suggestion_beats_the_one_before() -> None:
-    program = ladder()
-    ranks = [suggestion.cost.rank for suggestion in suggestions(program, program.spec("v3_1"))]
+    found = report("v3", suggest=True).suggested
+    assert found is not None
+    ranks = [suggestion.cost.rank for suggestion in found]
+    assert len(ranks) == 3
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == len(ranks)
 
