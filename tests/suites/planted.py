@@ -30,8 +30,31 @@ HOSTS = (
 _SECONDS = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+_ONCE = "each thread copies once per tile, and the stride is multiplied by copy 0"
+_STEPS = "j goes in steps of C_VECTOR and ends at the same place"
+_UNREAD = "behind the last tile its registers are stored once more, into a buffer that nobody reads again"
+
 # Mutants that compute the same: design, kind, function and text after, with the reason.
-EQUIVALENT: dict[tuple[str, str, str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    ("naive_blocked", "tail filled with ones", "load_global", ": 1.0f;"): (
+        "only C is loaded through it, and what lies beyond the edge is not stored"
+    ),
+    ("naive_blocked", "tail filled with ones", "multiply_global", ": 1.0f;"): (
+        "rows and columns beyond the edge are multiplied and not stored"
+    ),
+    ("ping_pong", "wrong transposition", "store_b", ") * (B_ROW - 1)"): _ONCE,
+    ("warps", "wrong transposition", "store_b", ") * (B_ROW - 1)"): _ONCE,
+    ("pieces", "leading dimensions swapped", "compute_block", "lda"): _ONCE,
+    ("warps", "leading dimensions swapped", "compute_block", "lda"): _ONCE,
+    **{
+        (design, "output left out", "store_c", "j < THREAD_N - 1; j += C_VECTOR"): _STEPS
+        for design in ("naive_blocked", "ping_pong", "pieces")
+    },
+    **{
+        (design, "prefetch beyond the last tile", "compute_block", "if (tile < k_tiles)"): _UNREAD
+        for design in ("ping_pong", "pieces", "warps")
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
