@@ -8,7 +8,7 @@ emulator.o  fibers, barriers, copies; the same for every kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -93,8 +93,8 @@ def export(source: CudaSource) -> bytes:
         ]
     )
     with cache.work_folder() as work:
-        _write(work, source.text, unit)
-        (work / "exports").write_text(f"{{ global: {launcher}; {message}; local: *; }};\n", encoding="utf-8")
+        exports = f"{{ global: {launcher}; {message}; local: *; }};\n"
+        _write(work, {"kernel.cu": source.text, _UNIT: unit, "exports": exports})
         inputs = ["-I", str(_INCLUDE), "-Wl,--version-script=exports,-s", "-o", "library.so", _UNIT]
         emulator = _emulator_object(tool, work, checked=False)
         tool.run([*inputs, str(emulator)], work, f"{launcher} for the CPU", link=True)
@@ -177,7 +177,7 @@ def _has_stages(shared: SharedStages, code: str) -> bool:
 
 def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked: bool) -> Path:
     """Compile in `work`, where the library then lies."""
-    _write(work, source.text, unit)
+    _write(work, {"kernel.cu": source.text, _UNIT: unit})
     library = work / "kernel.so"
     subject = f"{source.plan.launcher} for the CPU"
 
@@ -206,10 +206,10 @@ def _compile(tool: Compiler, source: CudaSource, unit: str, work: Path, checked:
     return library
 
 
-def _write(work: Path, text: str, unit: str) -> None:
+def _write(work: Path, files: Mapping[str, str]) -> None:
     try:
-        (work / "kernel.cu").write_text(text, encoding="utf-8")
-        (work / _UNIT).write_text(unit, encoding="utf-8")
+        for name, text in files.items():
+            (work / name).write_text(text, encoding="utf-8")
     except OSError as problem:
         raise cache.no_room(str(work), problem.strerror or str(problem)) from problem
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from gemmdsl.cuda_source import CudaSource, Status
+from gemmdsl.diagnostics import Diagnostic
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch
 from gemmdsl.launch_errors import LaunchError, unusable
@@ -79,7 +80,7 @@ def run_case(
         if sanitize and kind in SANITIZERS and kind not in sanitize:
             return run_case(source, case, cached=cached)
         message = told.message.removeprefix(f"{source.plan.launcher}: ")
-        return Outcome("", 0.0, (Finding(kind, message, tuple(map(str, told.notes))),))
+        return Outcome("", 0.0, (Finding(kind, message, (*map(str, told.notes), *_cause(told))),))
     result = stored["C"].matrix
     verdict, exact = _judge(source, case, operands, result)
     findings = [] if verdict.ok else [Finding("result", _explain(case, verdict, result))]
@@ -90,6 +91,14 @@ def run_case(
             findings.append(Finding("memory", f"{name} was written to"))
     path = launched.entry.path if launched.entry else ""
     return Outcome(path, launched.seconds, tuple(findings), str(verdict), exact, verdict.drift)
+
+
+def _cause(told: Diagnostic) -> tuple[str, ...]:
+    """The line of the schedule that a finding follows from, where it is known."""
+    if told.source is None or told.position is None:
+        return ()
+    line, column = told.position
+    return (f"follows from: {told.source.name}:{line}:{column}: {told.source.line(line).strip()}",)
 
 
 def _launch_on_gpu(source: CudaSource, case: Case, stored: dict[OperandName, StoredMatrix]) -> GpuLaunch:
