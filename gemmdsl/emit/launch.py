@@ -100,6 +100,7 @@ class EntryView:
 
     name: str
     comment: str
+    bounds: str
     flags: str
     condition: str
 
@@ -144,7 +145,6 @@ class LaunchView:
     parameters: str
     kernel_parameters: str
     arguments: str
-    bounds: str
     shared_size: str
     dynamic_shared: bool
     main: MainView
@@ -165,10 +165,6 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
     restricted = [
         f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters
     ]
-    bounds = [text(kernel.threads.threads)]
-    if kernel.min_blocks:
-        note = "blocks that an SM must be able to hold"
-        bounds.append(text(Named("MIN_BLOCKS", Int(kernel.min_blocks), note)))
     buffers = kernel.buffers
     return LaunchView(
         version=__version__,
@@ -179,7 +175,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         alpha=problem.alpha,
         operands=tuple(_operand(operand) for operand in (problem.a, problem.b, problem.c)),
         statuses=tuple(Status),
-        entries=tuple(_entry(kernel, path, plan) for path in kernel.paths),
+        entries=tuple(_entry(kernel, path, plan, text) for path in kernel.paths),
         checks=_checks(kernel),
         uses_aligned=any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
         preconditions=" && ".join(_condition(kernel, c) for c in kernel.preconditions),
@@ -187,7 +183,6 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         parameters=", ".join([*declared, "cudaStream_t stream"]),
         kernel_parameters=", ".join(restricted),
         arguments=", ".join(p.name for p in plan.parameters),
-        bounds=", ".join(bounds),
         shared_size=f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
         dynamic_shared=bool(plan.dynamic_shared_bytes),
         main=_main(problem),
@@ -244,17 +239,23 @@ def _checks(kernel: Kernel) -> tuple[NamedCheck, ...]:
     )
 
 
-def _entry(kernel: Kernel, path: Path, plan: LaunchPlan) -> EntryView:
+def _entry(kernel: Kernel, path: Path, plan: LaunchPlan, text: Printer) -> EntryView:
     last = kernel.paths[-1]
     values = {"FULL": path.full != last.full, "ALIGNED": path.aligned != last.aligned}
     listed = ", ".join(str(values[flag]).lower() for flag in flags(kernel))
     extra = [c for c in path.requires if c not in last.requires]
     kinds = (("full_tiles", Multiple), ("vectors", Aligned))
     requires = describe(path.requires)
+    bounds = [text(kernel.threads.threads)]
+    if kernel.min_blocks and path is kernel.paths[0]:
+        # The other paths hold guards too: capped alike, they would spill.
+        note = "blocks that an SM must be able to hold"
+        bounds.append(text(Named("MIN_BLOCKS", Int(kernel.min_blocks), note)))
     always = "Right for every size, leading dimension and alignment."
     return EntryView(
         name=f"{plan.launcher}_{path.name}",
         comment=f"Right when {requires}." if requires else always,
+        bounds=", ".join(bounds),
         flags=f"<{listed}>" if listed else "",
         condition=" && ".join(name for name, kind in kinds if any(isinstance(c, kind) for c in extra)),
     )

@@ -46,6 +46,14 @@ def alignment(kernel: Kernel, operand: OperandName, width: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """An index that the text computes once, under a name."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class StageView:
     """A staged operand as C text; see templates/copy."""
 
@@ -64,8 +72,6 @@ class StageView:
     vectors: str
     vector_index: str
     partial: bool
-    fragment_index: str
-    k_index: str
     valid: str
     aligned: str
     start: str
@@ -74,8 +80,9 @@ class StageView:
     landing_first: str
     landing: str
     element_landing: str
-    load_coordinates: bool
-    store_coordinates: bool
+    load_coordinates: tuple[Binding, ...]
+    store_coordinates: tuple[Binding, ...]
+    copy_coordinates: tuple[Binding, ...]
     counter: str
     count: str
     first: str
@@ -133,6 +140,15 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         first_contiguous = block + first_contiguous
     step = (Int(0), kernel.block_k) if along_k else (kernel.block_k, Int(0))
     valid = guard(kernel, operand, copy.width.name)
+    guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
+    both = {fragment.name, k.name}
+    for_load = {axis.lower() for axis in guarded} if separable is not None else both
+    for_store = both if separable_landing is None else set()
+
+    def coordinates(needed: set[str]) -> tuple[Binding, ...]:
+        values = ((fragment.name, fragment_index), (k.name, k_index))
+        return tuple(Binding(name, text(value)) for name, value in values if name in needed)
+
     shape = "[k][%s]" if tile.k_outer else "[%s][k]"
     return StageView(
         name=operand.name,
@@ -150,8 +166,6 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         vectors=text(copy.vectors) if copy.partial else "",
         vector_index=text(copy.vector) if copy.partial else "",
         partial=copy.partial,
-        fragment_index=text(fragment_index),
-        k_index=text(k_index),
         valid=valid,
         aligned=alignment(kernel, operand.name, copy.width.value),
         start=address(operand, first_strided, first_contiguous, text),
@@ -160,8 +174,9 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         landing_first=text(landing_first),
         landing=text(landing),
         element_landing=text(element_landing),
-        load_coordinates=valid != copy.width.name or separable is None,
-        store_coordinates=separable_landing is None,
+        load_coordinates=coordinates(for_load),
+        store_coordinates=coordinates(for_store),
+        copy_coordinates=coordinates(for_load | for_store),
         counter=counter.name,
         count=text(axis.count),
         first=axis.first.name,

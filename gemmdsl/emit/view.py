@@ -8,6 +8,7 @@ from gemmdsl.cuda_source import LaunchPlan
 from gemmdsl.emit.banner import banner
 from gemmdsl.emit.launch import LaunchView, flags, launch_view
 from gemmdsl.emit.operands import (
+    Binding,
     DirectView,
     FmaView,
     OutputView,
@@ -31,14 +32,6 @@ class Check:
 
     condition: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """An index that the kernel computes once, under a name."""
-
-    name: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)

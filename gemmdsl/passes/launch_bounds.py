@@ -8,7 +8,7 @@ from gemmdsl.ir import Kernel
 
 
 def launch_bounds(kernel: Kernel) -> Kernel:
-    """Tells the compiler the schedule's `min_blocks`, which caps the registers of a thread.
+    """Tells the compiler the schedule's `min_blocks`, which caps the registers of a thread in the first path.
 
     The block size itself is always declared; it follows from the thread map.
     """

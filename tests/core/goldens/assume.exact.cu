@@ -265,7 +265,6 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
   const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -292,6 +291,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
+  C += offset(block_row, ldc) + block_col;
   store_c(C, ldc, m_left, n_left, depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
 

@@ -135,7 +135,6 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
-    const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
     const int valid = FULL ? A_VECTOR : (m < m_left ? A_VECTOR : 0);
     load_global<A_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
                                    valid);
@@ -162,7 +161,6 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int valid = FULL ? B_VECTOR : n_left - n;
     load_global<B_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
                                    valid);
@@ -277,7 +275,6 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + (thread % B_ROW_VECTORS) * B_VECTOR;
   const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -304,6 +301,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
+  C += offset(block_row, ldc) + block_col;
   store_c<FULL, ALIGNED>(C, ldc, m_left, n_left,
                          depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }

@@ -158,12 +158,12 @@ __device__ __forceinline__ void compute_block(int M, int N, int K, float alpha,
   const int n_left = N - block_col;
   A += offset(block_row, lda);
   B += block_col;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
 
   float acc[THREAD_M][THREAD_N] = {};
 
   multiply_global<FULL>(acc, A, lda, B, ldb, m_left, n_left, depth, thread_row, thread_col);
+  C += offset(block_row, ldc) + block_col;
   store_c<FULL>(C, ldc, m_left, n_left,
                 depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }

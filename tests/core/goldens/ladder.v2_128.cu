@@ -280,7 +280,6 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
       + thread % B_ROW_VECTORS;
   const int b_to = (thread / B_ROW_VECTORS) * B_ROW + thread % B_ROW_VECTORS;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -293,6 +292,7 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
     multiply_tile(acc, stage, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
   }
+  C += offset(block_row, ldc) + block_col;
   store_c<FULL>(C, ldc, m_left, n_left,
                 depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
@@ -309,7 +309,7 @@ sgemm_v2_128_fast(int M, int N, int K, float alpha, const float* __restrict__ A,
 }
 
 // Right for every size, leading dimension and alignment.
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_v2_128_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                      int ldc) {

@@ -278,7 +278,6 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int a_to = (thread / A_ROW_VECTORS) * A_ROW + thread % A_ROW_VECTORS;
   const float* b_from = B + block_col + thread;
   const int b_to = thread;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -291,6 +290,7 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
     multiply_tile(acc, stage, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
   }
+  C += offset(block_row, ldc) + block_col;
   store_c<FULL>(C, ldc, m_left, n_left,
                 depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }

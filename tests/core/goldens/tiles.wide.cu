@@ -293,7 +293,6 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int a_to = (thread % A_ROW_VECTORS) * A_VECTOR * A_ROW + thread / A_ROW_VECTORS;
   const float* b_from = B + block_col + thread * B_VECTOR;
   const int b_to = thread * B_VECTOR;
-  C += offset(block_row, ldc) + block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -306,6 +305,7 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
     multiply_tile(acc, stage, thread_row, thread_col);
     __syncthreads();  // everyone has read the tile before the next one overwrites it
   }
+  C += offset(block_row, ldc) + block_col;
   store_c<FULL, ALIGNED>(C, ldc, m_left, n_left,
                          depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
