@@ -222,9 +222,14 @@ def _condition(kernel: Kernel, condition: Condition) -> str:
         case Multiple(axis=axis, of=of):
             block = {"M": kernel.block_m, "N": kernel.block_n, "K": kernel.block_k}[axis]
             return f"{axis} % {block.name if block is not None and block.value == of else of} == 0"
-        case Aligned(operand=operand):
-            width = kernel.c_vector if operand == "C" else kernel.stage(operand).copy.width
-            return f"aligned({operand}, ld{operand.lower()}, {width.name})"
+        case Aligned(operand=operand, elements=elements):
+            width = f"{elements}"
+            if operand == "C":
+                width = kernel.c_vector.name
+            elif kernel.staging is not None:
+                # What is not staged is read word by word: no constant tells its width.
+                width = kernel.stage(operand).copy.width.name
+            return f"aligned({operand}, ld{operand.lower()}, {width})"
 
 
 def _checks(kernel: Kernel) -> tuple[NamedCheck, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from traceback import extract_tb
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -73,6 +74,11 @@ def _test(spec: Spec, examples: int, tally: Tally | None = None) -> Failure | No
         )
     except GemmError as error:
         return Failure((Finding("compile", str(error).splitlines()[0]),))
+    except Exception as error:
+        # A traceback is a failure of the schedule that caused it, which is kept like any other.
+        frame = extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        return Failure((Finding("crash", f"{type(error).__name__} in {where}: {error}"),))
     if tally is not None:
         tally.counts["cases"] += report.cases
         tally.counts["odd calls"] += report.calls

@@ -157,3 +157,16 @@ def test_a_comparison_never_lets_nan_pass(bad: float) -> None:
             assert not verdict.ok
             assert verdict.where == (row, column)
     assert not compare(problem, np.full((3, 3), np.nan, np.float32), a, b).ok
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        # Asynchronous stores wider than the reads.
+        "block 16 x 8 x 4 thread 4 x 2 stage B { vector 4 pad 4 } buffers 3 async",
+        # An assumption about an operand that is not staged.
+        "block 8 x 8 thread 2 x 2 assume aligned A assume aligned B",
+    ],
+)
+def test_schedules_that_drawn_ones_have_shown_to_break_the_emitter(words: str) -> None:
+    check(compiled(words), 17, 9, 13)
