@@ -74,7 +74,7 @@ def _planted(chosen: argparse.Namespace) -> int:
         if sys.stderr.isatty():
             print(f"\r{len(found)}", end="", file=sys.stderr, flush=True)
     print(planted.table(found))
-    return 1 if any(not fate.killed_by and not fate.reason for fate in found) else 0
+    return 1 if any(map(planted.failed, found)) else 0
 
 
 def _all(pieces: Iterable[Callable[[], Tally]], workers: int) -> Tally:

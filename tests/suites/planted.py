@@ -34,24 +34,43 @@ _ONCE = "each thread copies once per tile, and the stride is multiplied by copy 
 _STEPS = "j goes in steps of C_VECTOR and ends at the same place"
 _UNREAD = "behind the last tile its registers are stored once more, into a buffer that nobody reads again"
 
-# Mutants that compute the same: design, kind, function and text after, with the reason.
-EQUIVALENT: dict[tuple[str, str, str, str], str] = {
-    ("naive_blocked", "tail filled with ones", "load_global", ": 1.0f;"): (
-        "only C is loaded through it, and what lies beyond the edge is not stored"
-    ),
-    ("naive_blocked", "tail filled with ones", "multiply_global", ": 1.0f;"): (
+# What names a mutant: design, kind, function, and what stands there before and after.
+Key = tuple[str, str, str, str, str]
+_FILL = (": 0.0f;", ": 1.0f;")
+_SWAP = ("ldb", "lda")
+_PLACE = (") * B_ROW", ") * (B_ROW - 1)")
+_STEP = ("j < THREAD_N; j += C_VECTOR", "j < THREAD_N - 1; j += C_VECTOR")
+_FETCH = ("if (tile + 1 < k_tiles)", "if (tile < k_tiles)")
+
+# Mutants that compute the same, with the reason.
+EQUIVALENT: dict[Key, str] = {
+    ("naive_blocked", "tail filled with ones", "multiply_global", *_FILL): (
         "rows and columns beyond the edge are multiplied and not stored"
     ),
-    ("ping_pong", "wrong transposition", "store_b", ") * (B_ROW - 1)"): _ONCE,
-    ("warps", "wrong transposition", "store_b", ") * (B_ROW - 1)"): _ONCE,
-    ("pieces", "leading dimensions swapped", "compute_block", "lda"): _ONCE,
-    ("warps", "leading dimensions swapped", "compute_block", "lda"): _ONCE,
     **{
-        (design, "output left out", "store_c", "j < THREAD_N - 1; j += C_VECTOR"): _STEPS
-        for design in ("naive_blocked", "ping_pong", "pieces")
+        (design, "tail filled with ones", "load_global", *_FILL): (
+            "only C is loaded through it, and what lies beyond the edge is not stored"
+        )
+        for design in ("naive_blocked", "async_four")
     },
     **{
-        (design, "prefetch beyond the last tile", "compute_block", "if (tile < k_tiles)"): _UNREAD
+        (design, "wrong transposition", function, *_PLACE): _ONCE
+        for design, function in (
+            ("ping_pong", "store_b"),
+            ("warps", "store_b"),
+            ("async_four", "copy_b_async"),
+        )
+    },
+    **{
+        (design, "leading dimensions swapped", "compute_block", *_SWAP): _ONCE
+        for design in ("pieces", "warps", "swizzled")
+    },
+    **{
+        (design, "output left out", "store_c", *_STEP): _STEPS
+        for design in ("naive_blocked", "ping_pong", "pieces", "async_four")
+    },
+    **{
+        (design, "prefetch beyond the last tile", "compute_block", *_FETCH): _UNREAD
         for design in ("ping_pong", "pieces", "warps")
     },
 }
@@ -59,7 +78,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a mutant: the kind of finding that killed it, "" if it survived."""
+    """What became of a mutant: the kind of finding that killed it, "" if it survived, "compile" if it is no
+    C++ or a `static_assert` refuses it, "error" if the test broke, "crash" or "hang" if the kernel did."""
 
     host: str
     mutant: Mutant
@@ -77,9 +97,10 @@ class Fate:
         return f"{self.host}, {mutant.function} line {mutant.line}, {mutant.kind}: {' '.join(change.split())}"
 
 
-def key(host: str, mutant: Mutant) -> tuple[str, str, str, str]:
+def key(host: str, mutant: Mutant) -> Key:
     """What names a mutant of a host in EQUIVALENT, wherever its line is."""
-    return host.split()[0], mutant.kind, mutant.function, " ".join(mutant.after.split())
+    before, after = (" ".join(text.split()) for text in (mutant.before, mutant.after))
+    return host.split()[0], mutant.kind, mutant.function, before, after
 
 
 def kernel(design: str, layout: str) -> CompiledKernel:
@@ -140,25 +161,30 @@ def fates(
         sleep(0.005)
 
 
+def failed(fate: Fate) -> bool:
+    """Whether a fault was missed, or nothing can be said of it because the test broke."""
+    return fate.killed_by == "error" or (not fate.killed_by and not fate.reason)
+
+
 def table(found: Iterable[Fate]) -> str:
     """Kinds of faults, how many of each were planted and what found them; then who survived, and why."""
     kinds: dict[str, Counter[str]] = {}
-    survivors: list[Fate] = []
-    for fate in found:
-        kinds.setdefault(fate.mutant.kind, Counter())[fate.killed_by or "survived"] += 1
-        survivors += [] if fate.killed_by else [fate]
+    for fate in (fates := list(found)):
+        kinds.setdefault(fate.mutant.kind, Counter())[fate.killed_by or "nothing"] += 1
     lines = [f"{'fault':<40} {'planted':>7}  found by"]
     for kind, counts in kinds.items():
         ways = ", ".join(f"{way} {count}" for way, count in counts.most_common())
         lines.append(f"{kind:<40} {counts.total():>7}  {ways}")
-    planted = sum(counts.total() for counts in kinds.values())
-    excused = [fate for fate in survivors if fate.reason]
+    refused = sum(fate.killed_by == "compile" for fate in fates)
+    killed = sum(fate.killed_by not in ("", "compile", "error") for fate in fates)
+    excused = [fate for fate in fates if not fate.killed_by and fate.reason]
+    missed = [fate for fate in fates if failed(fate)]
     lines.append(
-        f"{planted} faults of {len(kinds)} kinds: {planted - len(survivors)} killed,"
-        f" {len(excused)} equivalent, {len(survivors) - len(excused)} survived"
+        f"{len(fates)} faults of {len(kinds)} kinds: {refused} refused by the compiler, {killed} found,"
+        f" {len(excused)} equivalent, {len(missed)} missed"
     )
     lines += [f"equivalent: {fate}: {fate.reason}" for fate in excused]
-    lines += [f"SURVIVED: {fate}" for fate in survivors if not fate.reason]
+    lines += [f"MISSED: {fate} {fate.message}" for fate in missed]
     return "\n".join(lines)
 
 
@@ -168,6 +194,8 @@ def _child(right: CompiledKernel, mutant: Mutant, examples: int, pipe: Connectio
         failure = check_kernel(right.with_source(mutant.text), settings).failure
         told = ("", "") if failure is None else (failure.findings[0].kind, str(failure))
     except GemmError as error:
-        told = ("compile", str(error).splitlines()[0])
+        told = ("compile" if "G913" in str(error) else "error", str(error).splitlines()[0])
+    except Exception as error:
+        told = ("error", f"{type(error).__name__}: {error}")
     pipe.send(told)
     pipe.close()
