@@ -1,7 +1,8 @@
 """Coded messages about an input, and how a person reads them.
 
 Codes never change their meaning: `G0xx` reading and syntax, `G1xx` names and structure, `G2xx` to `G6xx` the
-rules of `gemmdsl.rules`, `G7xx` output files and tools, `G8xx` warnings and notes of the checker.
+rules of `gemmdsl.rules`, `G7xx` output files and options, `G8xx` warnings and notes of the checker,
+`G9xx` tools and GPUs.
 Machine-readable forms are in `gemmdsl.reports`.
 """
 

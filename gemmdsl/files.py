@@ -66,6 +66,12 @@ def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
         cleanup.pop_all()
 
 
+def make_folder(folder: Path) -> None:
+    """Make `folder`, and its parents, if it is not there; OutputError as in `write_bytes`."""
+    with _reported(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def _stage(target: Path, data: bytes, cleanup: ExitStack) -> Path:
     """Write `data` to a new file beside `target`, with the permissions it will have; removed by `cleanup`."""
     if target.is_dir():

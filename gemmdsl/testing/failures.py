@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gemmdsl.files import OutputError, write_text
+from gemmdsl.files import make_folder, write_text
 from gemmdsl.spec import Spec
 from gemmdsl.testing import case as cases
 from gemmdsl.testing.case import Case
@@ -37,10 +37,7 @@ def save(folder: Path, spec: Spec, case: Case, findings: tuple[Finding, ...], ed
     text = spec_text(spec)
     data: dict[str, Any] = {"format": _FORMAT, "schedule": spec.symbol, "case": cases.to_json(case)}
     digest = sha256(json.dumps([text, data, edited]).encode()).hexdigest()[:10]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise OutputError("G701", f"cannot make {folder}: {problem.strerror or problem}") from problem
+    make_folder(folder)
     path = folder / f"{spec.symbol}-{digest}.gemm"
     source = str(path.with_suffix(".cu")) if edited else ""
     watched = ",".join(finding.kind for finding in findings if finding.kind in SANITIZERS)

@@ -38,6 +38,21 @@ def test_the_readme_names_every_rung_of_the_ladder() -> None:
     assert named == list(load(ROOT / "examples" / "ladder.gemm").schedules)
 
 
+def test_every_code_lies_in_a_documented_area() -> None:
+    """The rows of the architecture's table: `G70x`, or `G901` to `G910`."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    ranges = []
+    for row in re.findall(r"^\| (`[GP]\d.*?) \| ", text, re.MULTILINE):
+        names = re.findall(r"`(\w+)`", row)
+        ranges.append((names[0].replace("x", "0"), names[-1].replace("x", "9")))
+    codes = {
+        code
+        for module in (ROOT / "gemmdsl").rglob("*.py")
+        for code in CODE.findall(module.read_text(encoding="utf-8"))
+    }
+    assert {code for code in codes if sum(low <= code <= high for low, high in ranges) != 1} == set()
+
+
 def test_no_code_has_two_meanings() -> None:
     areas: dict[str, set[str]] = {}
     for module in (ROOT / "gemmdsl").rglob("*.py"):
