@@ -18,8 +18,8 @@ from gemmdsl.parser import parse
 from gemmdsl.problems import problem_of
 from gemmdsl.reader import read
 from gemmdsl.rules import Violation, violations
-from gemmdsl.rules_options import Options, derive
-from gemmdsl.rules_repair import repairs
+from gemmdsl.rules_options import derive
+from gemmdsl.rules_repair import Adviser
 from gemmdsl.source import Source, Span
 from gemmdsl.spec import Problem, Schedule, Spec
 from gemmdsl.suggest import nearest
@@ -27,6 +27,7 @@ from gemmdsl.target import TARGETS, Target
 
 LANGUAGE = 1
 MAX_FINDINGS = 100
+MAX_GUESSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Program:
         """
         chosen = self._chosen(schedule)
         on = chosen.target if target is None else known_target(target)
-        outcome = _resolve(self.source, chosen, on)
+        outcome = _resolve(self.source, chosen, on, Adviser())
         if outcome.errors:
             raise GemmError(outcome.errors)
         fallbacks = tuple(note.message for note in outcome.notes)
@@ -78,8 +79,9 @@ class Program:
         """
         on = None if target is None else known_target(target)
         found: list[Diagnostic] = []
+        adviser = Adviser()
         for declared in self.declared.values():
-            outcome = _resolve(self.source, declared, on or declared.target)
+            outcome = _resolve(self.source, declared, on or declared.target, adviser)
             found += (*outcome.errors, *outcome.notes)
             if len(found) > MAX_FINDINGS:
                 break
@@ -183,6 +185,7 @@ class _Analysis:
         self.schedules: dict[str, syntax.ScheduleDecl] = {}
         self.problem_decls: dict[str, syntax.ProblemDecl] = {}
         self.declared: dict[str, Declared | None] = {}
+        self.meant: dict[tuple[str, str], str] = {}
         spans = [declaration.span for declaration in tree.declarations]
         # A declaration whose name could not be read may be the one that another one names.
         self.complete = all(any(span.start <= at < span.end for span in spans) for at in tree.broken)
@@ -295,16 +298,17 @@ class _Analysis:
             return None
         return Declared(decl, problem, target, entries)
 
-    def _meant(self, name: str, known: Mapping[str, object]) -> str:
-        # Advice that is not shown is not looked for.
-        return _meant(name, known) if len(self.found) <= MAX_FINDINGS else ""
+    def _meant(self, kind: str, name: str, known: Mapping[str, object]) -> str:
+        # The many unknown names that a program writes are not looked up one by one in its many known ones.
+        if (kind, name) not in self.meant:
+            self.meant[kind, name] = _meant(name, known) if len(self.meant) < MAX_GUESSES else ""
+        return self.meant[kind, name]
 
     def _parent(self, name: str, clause: syntax.Clause) -> Declared | None:
         parent = clause.name.text
         if parent not in self.schedules and self.complete:
-            text = (
-                f"schedule `{name}` extends `{parent}`, which is not declared{_meant(parent, self.schedules)}"
-            )
+            meant = self._meant("schedule", parent, self.schedules)
+            text = f"schedule `{name}` extends `{parent}`, which is not declared{meant}"
             self.report("G103", text, clause.name.span)
         return self.declared.get(parent)
 
@@ -319,11 +323,8 @@ class _Analysis:
             return parent.problem if parent else None
         name = clauses[0].name.text
         if name not in self.problem_decls and self.complete:
-            self.report(
-                "G102",
-                f"there is no problem `{name}`{_meant(name, self.problem_decls)}",
-                clauses[0].name.span,
-            )
+            meant = self._meant("problem", name, self.problem_decls)
+            self.report("G102", f"there is no problem `{name}`{meant}", clauses[0].name.span)
         return self.problems.get(name)
 
     def _target(self, decl: syntax.ScheduleDecl, parent: Declared | None, known: bool) -> Target | None:
@@ -335,7 +336,7 @@ class _Analysis:
             return parent.target if parent else None
         name = clauses[0].name.text
         if name not in TARGETS:
-            text = f"there is no target `{name}`{self._meant(name, TARGETS)}"
+            text = f"there is no target `{name}`{self._meant('target', name, TARGETS)}"
             self.report("G105", text, clauses[0].name.span, targets=", ".join(TARGETS))
         return TARGETS.get(name)
 
@@ -349,7 +350,7 @@ class _Outcome:
     notes: tuple[Diagnostic, ...]
 
 
-def _resolve(source: Source, declared: Declared, target: Target) -> _Outcome:
+def _resolve(source: Source, declared: Declared, target: Target, adviser: Adviser) -> _Outcome:
     """Derives the schedule and asks the rules, dropping preferred words that break one."""
     entries = dict(declared.entries)
     notes: list[Diagnostic] = []
@@ -370,8 +371,11 @@ def _resolve(source: Source, declared: Declared, target: Target) -> _Outcome:
         found = broken(entries)
     options = options_of(entries)
     schedule = derive(declared.name, options, declared.problem)
-    errors = tuple(_violated(source, declared, entries, options, target, violation) for violation in found)
-    return _Outcome(schedule, errors, tuple(notes))
+    errors = []
+    for violation in found:
+        legal = adviser.repairs(options, declared.problem, target, violation)
+        errors.append(_violated(source, declared, entries, violation, legal))
+    return _Outcome(schedule, tuple(errors), tuple(notes))
 
 
 def _droppable(
@@ -380,7 +384,10 @@ def _droppable(
     """A violation that ends when preferred words are dropped, and the fewest of those; the latest first."""
     for violation in found:
         involved = dict.fromkeys(locate(entries, word) for word in violation.words)
-        preferred = [entry for entry in involved if entry is not None and entry.prefer]
+        # There is no schedule without its block tile.
+        preferred = [
+            entry for entry in involved if entry is not None and entry.prefer and entry.key != "block"
+        ]
         preferred.sort(key=lambda entry: (-entry.depth, -entry.span.start))
         key = (violation.rule.code, violation.words)
         for dropped in [*([entry] for entry in preferred), preferred]:
@@ -392,18 +399,12 @@ def _droppable(
 
 
 def _violated(
-    source: Source,
-    declared: Declared,
-    entries: Entries,
-    options: Options,
-    target: Target,
-    violation: Violation,
+    source: Source, declared: Declared, entries: Entries, violation: Violation, legal: tuple[str, ...]
 ) -> Diagnostic:
     """The diagnostic of a violation, at the word that was given last of those that break the rule."""
     involved = [entry for word in violation.words if (entry := locate(entries, word)) is not None]
     cause = max(involved, key=lambda entry: entry.depth, default=None)
     notes = [Note("rule", violation.rule.formula)]
-    legal = repairs(options, declared.problem, target, violation)
     if legal:
         notes.append(Note("nearest legal", ", or ".join(legal)))
     if cause is not None and cause.owner != declared.name:

@@ -167,8 +167,13 @@ def _setting(setting: syntax.Setting) -> str:
             return f"lanes {_extents(extents)}" + (f" {order.text}" if order else "")
         case syntax.Thread(extents, piece):
             return f"thread {_extents(extents)}" + (f" as {_extents(piece)}" if piece else "")
-        case syntax.Buffers(count, asynchronous):
-            return f"buffers {count.value}{' async' * asynchronous}"
+        case syntax.Buffers(count, asynchronous, step):
+            at = f" at {step.value}" if step else ""
+            return f"buffers {count.value}{' async' * asynchronous}{at}"
+        case syntax.Fragments(count, first):
+            return f"fragments {count.value}" + (f" {first.text} first" if first else "")
+        case syntax.Fma(along, snake):
+            return f"fma along {along.text}{' snake' * snake}"
         case syntax.MinBlocks(count):
             return f"min_blocks {count.value}"
         case syntax.AssumeMultiple(axis, multiple, remainder):

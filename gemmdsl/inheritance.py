@@ -12,13 +12,23 @@ from typing import Any, assert_never, cast, get_args
 
 from gemmdsl import syntax
 from gemmdsl.rules import find
-from gemmdsl.rules_options import Extents, Options, StageOptions
+from gemmdsl.rules_options import Extents, FmaAxis, Options, StageOptions
+from gemmdsl.rules_sizes import MAX_MULTIPLE
 from gemmdsl.source import Span
-from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName
+from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName, StagedName
 from gemmdsl.suggest import nearest
 
 Report = Callable[..., None]
-Value = int | bool | Extents | tuple[Extents, LaneOrder] | tuple[Extents, Extents | None] | tuple[int, bool]
+Value = (
+    int
+    | bool
+    | Extents
+    | tuple[Extents, LaneOrder]
+    | tuple[Extents, Extents | None]
+    | tuple[int, bool, int]
+    | tuple[int, StagedName]
+    | tuple[FmaAxis, bool]
+)
 
 _AXES = get_args(Axis)
 _OPERANDS = get_args(OperandName)
@@ -56,7 +66,9 @@ def options_of(entries: Entries) -> Options:
     found = {key: cast(Any, entry.value) for key, entry in entries.items()}
     thread, piece = found.get("thread", (None, None))
     lanes, lane_order = found.get("lanes", (None, LaneOrder.ROW))
-    buffers, asynchronous = found.get("buffers", (None, False))
+    buffers, asynchronous, copy_step = found.get("buffers", (None, False, 0))
+    fragments, read_first = found.get("fragments", (None, "A"))
+    fma_along, fma_snake = found.get("fma", (None, False))
 
     def stage(name: str) -> StageOptions:
         return StageOptions(
@@ -85,6 +97,11 @@ def options_of(entries: Entries) -> Options:
         c_vector=found.get("C.vector"),
         buffers=buffers,
         asynchronous=asynchronous,
+        copy_step=copy_step,
+        fragments=fragments,
+        read_first=read_first,
+        fma_along=fma_along,
+        fma_snake=fma_snake,
         min_blocks=found.get("min_blocks"),
         assumptions=(*multiples, *aligned),
     )
@@ -118,7 +135,7 @@ class _Merge:
         for key, entry in self.own.items():
             if key in kept and key.removeprefix("assume.") in _AXES:
                 # An assumption of the parent still holds: both multiples are assumed.
-                multiple = lcm(cast(int, kept[key].value), cast(int, entry.value))
+                multiple = _both(cast(int, kept[key].value), cast(int, entry.value))
                 entry = Entry(key, multiple, f"assume {key[-1]} % {multiple} == 0", *_place(entry))
             kept[key] = entry
         return kept
@@ -147,9 +164,18 @@ class _Merge:
                     self._put("thread", (numbers, pieces), text, option)
             case syntax.StageDecl():
                 self._stage(setting, option)
-            case syntax.Buffers(count, asynchronous):
+            case syntax.Buffers(count, asynchronous, step):
                 text = f"buffers {count.value}{' async' * asynchronous}"
-                self._put("buffers", (count.value, asynchronous), text, option)
+                text += f" at {step.value}" if step else ""
+                self._put("buffers", (count.value, asynchronous, step.value if step else 0), text, option)
+            case syntax.Fragments(count, first):
+                read_first = cast(StagedName, first.text) if first else "A"
+                text = f"fragments {count.value}" + (f" {read_first} first" if first else "")
+                self._put("fragments", (count.value, read_first), text, option)
+            case syntax.Fma(along, snake):
+                if self._known(along, "axis", get_args(FmaAxis), "fma"):
+                    axis = cast(FmaAxis, along.text)
+                    self._put("fma", (axis, snake), f"fma along {axis}{' snake' * snake}", option)
             case syntax.MinBlocks(count):
                 self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
                 if count.value == 0:
@@ -172,7 +198,7 @@ class _Merge:
         before = self.own.get(key)
         if before is not None and before.value != multiple:
             # Two multiples of one axis are one assumption: their least common multiple.
-            multiple = lcm(cast(int, before.value), multiple)
+            multiple = _both(cast(int, before.value), multiple)
             del self.seen[key]
         self._put(key, multiple, f"assume {setting.axis.text} % {multiple} == 0", option)
 
@@ -301,6 +327,14 @@ class _Merge:
     def _refuse(self, code: str, span: Span, **values: object) -> None:
         rule = find(code)
         self.report(code, rule.message.format_map(values), span, rule=rule.formula)
+
+
+def _both(first: int, second: int) -> int:
+    """The multiple that two multiples of one axis make; one that breaks the rule on it stays as it is."""
+    for multiple in (first, second):
+        if not 1 <= multiple <= MAX_MULTIPLE:
+            return multiple
+    return lcm(first, second)
 
 
 def _place(entry: Entry) -> tuple[Span, str, int, bool]:

@@ -22,8 +22,12 @@ from gemmdsl.suggest import nearest
 
 MAX_SYNTAX_ERRORS = 50
 MAX_DIGITS = 40
+MAX_TOKENS = 120_000
 
-_OPTION_WORDS = ("BLOCK", "WARP", "LANES", "THREAD", "STAGE", "STORE", "BUFFERS", "MIN_BLOCKS", "ASSUME")
+_OPTION_WORDS = (
+    *("BLOCK", "WARP", "LANES", "THREAD", "STAGE", "STORE"),
+    *("BUFFERS", "FRAGMENTS", "FMA", "MIN_BLOCKS", "ASSUME"),
+)
 _ITEM_WORDS = ("VECTOR", "LOAD", "READ", "TRANSPOSE", "PAD", "SWIZZLE")
 _DECLARATIONS = ("PROBLEM", "SCHEDULE")
 _RESUME = frozenset((*_OPTION_WORDS, *_ITEM_WORDS, *_DECLARATIONS, "NO", "PREFER", "RBRACE", "$END"))
@@ -66,6 +70,7 @@ class _Run:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.errors: list[Diagnostic] = []
+        self.cut = False
         # Lark's interactive parser has methods without types.
         self.parser: Any = _lark().parse_interactive()
         self.previous: Token | None = None
@@ -93,8 +98,13 @@ class _Run:
 
     def _tokens(self) -> Iterator[Token]:
         end = 0
-        for token in _lark().lex(self.source.text):
+        for count, token in enumerate(_lark().lex(self.source.text)):
             end = _span(token).end
+            if count == MAX_TOKENS:
+                text = f"a file has at most {MAX_TOKENS:,} words, numbers and signs: the rest is not read"
+                self._report(token, text, "G004")
+                self.cut = True
+                break
             if token.type == "INT" and len(token) > MAX_DIGITS:
                 self._report(token, f"a number of {len(token)} digits is longer than any size can be", "G012")
                 yield Token.new_borrow_pos("INT", "1", token)
@@ -182,7 +192,7 @@ class _Run:
             state.value_stack.pop()
 
     def _report(self, token: Token, message: str, code: str = "G010", *notes: Note) -> None:
-        if len(self.errors) > MAX_SYNTAX_ERRORS:
+        if len(self.errors) > MAX_SYNTAX_ERRORS or self.cut:
             return
         self.errors.append(Diagnostic(code, message, self.source, _span(token), notes))
         if len(self.errors) == MAX_SYNTAX_ERRORS:
@@ -216,12 +226,12 @@ _WORDS = {
     name.lower(): name
     for name in (
         *("GEMM", "PROBLEM", "SCHEDULE", "EXTENDS", "FOR", "ON", "ROW", "COL"),
-        *("COLUMN", "PAIRED", "AS", "ASYNC", "ALIGNED"),
+        *("COLUMN", "PAIRED", "AS", "ASYNC", "AT", "FIRST", "ALONG", "SNAKE", "ALIGNED"),
         *_OPTION_WORDS,
         *_ITEM_WORDS,
         *("PREFER", "NO"),
     )
-}
+} | {"A": "A", "B": "B"}
 _SHOWN = (
     {"NAME": "a name", "INT": "a number"}
     | {terminal: f"`{word}`" for word, terminal in _WORDS.items()}
@@ -290,7 +300,15 @@ class _Builder(Transformer[Token, object]):
         return syntax.StageDecl("store", _name(children[0]), tuple(children[1:]), _place(meta))
 
     def buffers(self, meta: Meta, children: list[Any]) -> syntax.Buffers:
-        return syntax.Buffers(_number(children[0]), len(children) == 2, _place(meta))
+        step = _number(children[2]) if len(children) == 3 else None
+        return syntax.Buffers(_number(children[0]), len(children) > 1, step, _place(meta))
+
+    def fragments(self, meta: Meta, children: list[Any]) -> syntax.Fragments:
+        first = _name(children[1]) if len(children) == 2 else None
+        return syntax.Fragments(_number(children[0]), first, _place(meta))
+
+    def fma(self, meta: Meta, children: list[Any]) -> syntax.Fma:
+        return syntax.Fma(_name(children[0]), len(children) == 2, _place(meta))
 
     def min_blocks(self, meta: Meta, children: list[Any]) -> syntax.MinBlocks:
         return syntax.MinBlocks(_number(children[0]), _place(meta))

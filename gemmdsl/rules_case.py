@@ -55,7 +55,7 @@ class Case:
             tile_bytes(tile.rows * (tile.cols + stage.pad)) * s.buffers for _, stage, tile in self.staged
         )
         threads = max(1, self.threads)
-        self.registers = outputs + s.thread_m + s.thread_n
+        self.registers = outputs + max(1, s.fragments) * (s.thread_m + s.thread_n)
         if s.buffers == 2 and not s.asynchronous:
             # Ping-pong keeps the next tile of both operands in registers until its buffer is free.
             self.registers += sum(-(-tile.rows * tile.cols // threads) for _, _, tile in self.staged)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+from typing import Literal
 
 from gemmdsl.spec import (
     Assumption,
@@ -22,6 +23,7 @@ from gemmdsl.spec import (
 )
 
 Extents = tuple[int, ...]
+FmaAxis = Literal["M", "N"]
 WIDTHS = (1, 2, 4)
 
 
@@ -53,6 +55,11 @@ class Options:
     c_vector: int | None = None
     buffers: int | None = None
     asynchronous: bool = False
+    copy_step: int = 0
+    fragments: int | None = None
+    read_first: StagedName = "A"
+    fma_along: FmaAxis | None = None
+    fma_snake: bool = False
     min_blocks: int | None = None
     assumptions: tuple[Assumption, ...] = ()
 
@@ -115,6 +122,11 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
         c_vector=1 if options.c_vector is None else options.c_vector,
         buffers=1 if options.buffers is None else options.buffers,
         asynchronous=options.asynchronous,
+        copy_step=options.copy_step,
+        fragments=1 if options.fragments is None else options.fragments,
+        read_first=options.read_first,
+        fma_along=options.fma_along or "N",
+        fma_snake=options.fma_snake,
         min_blocks=options.min_blocks or 0,
         assumptions=options.assumptions,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice, product
 from math import log2
 
@@ -18,6 +17,7 @@ from gemmdsl.rules_sizes import (
     MAX_BLOCK_K,
     MAX_BLOCK_SIDE,
     MAX_BUFFERS,
+    MAX_FRAGMENTS,
     MAX_MIN_BLOCKS,
     MAX_MULTIPLE,
     MAX_PAD,
@@ -28,47 +28,61 @@ from gemmdsl.target import TARGETS, WARP_SIZE, Target
 MAX_THREAD_SIDE = 32
 # Candidates tried for one word; enough for every pair of divisors of usual tiles, and quick.
 _TRIES = 600
+# Candidates tried for a file: seconds are too long for advice on mistakes that a program wrote.
+_ALL_TRIES = 8_000
 _MOST = 2
 
 Candidate = tuple[str, Options]
+Key = tuple[str, tuple[str, ...]]
 
 
-def repairs(options: Options, problem: Problem, target: Target, violation: Violation) -> tuple[str, ...]:
-    """Changes that end the violation, as the words to write, at most one for each word and two in all.
+class Adviser:
+    """Finds repairs for the schedules of one file, until it has tried enough for the whole of it."""
 
-    A change that makes every rule on its word hold comes first; when there is none, one that ends this
-    violation and starts no other is taken.  Empty when no change of a single word helps.
-    """
-    return _repairs(options, problem, target, violation.rule.code, violation.words)
+    def __init__(self) -> None:
+        self._left = _ALL_TRIES
+        # Schedules that extend a broken one break the same rule.
+        self._known: dict[tuple[Options, Problem, Target, Key], tuple[str, ...]] = {}
 
+    def repairs(
+        self, options: Options, problem: Problem, target: Target, violation: Violation
+    ) -> tuple[str, ...]:
+        """Changes that end the violation, as the words to write, at most one for each word and two in all.
 
-@lru_cache(maxsize=256)  # schedules that extend a broken one break the same rule
-def _repairs(
-    options: Options, problem: Problem, target: Target, code: str, words: tuple[str, ...]
-) -> tuple[str, ...]:
-    before = _keys(violations(derive("", options, problem), problem, target))
-    found: dict[str, None] = {}
-    for word in words:
-        if len(found) == _MOST:
-            break
-        weaker: str | None = None
-        for text, changed, on in islice(_candidates(word, options, target), _TRIES):
-            left = violations(derive("", changed, problem), problem, on)
-            after = _keys(left)
-            if (code, words) in after or not after <= before:
-                continue
-            if not any(word in other.words for other in left):
-                found[text] = None
+        A change that makes every rule on its word hold comes first; when there is none, one that ends this
+        violation and starts no other is taken.  Empty when no change of a single word helps, or when enough
+        was tried before.
+        """
+        asked = (options, problem, target, _key(violation))
+        if asked not in self._known:
+            self._known[asked] = tuple(self._search(*asked)) if self._left > 0 else ()
+        return self._known[asked]
+
+    def _search(self, options: Options, problem: Problem, target: Target, key: Key) -> Iterable[str]:
+        before = {_key(other) for other in violations(derive("", options, problem), problem, target)}
+        found: dict[str, None] = {}
+        for word in key[1]:
+            if len(found) == _MOST:
                 break
-            weaker = weaker or text
-        else:
-            if weaker:
-                found[weaker] = None
-    return tuple(found)
+            weaker: str | None = None
+            for text, changed, on in islice(_candidates(word, options, target), _TRIES):
+                self._left -= 1
+                left = violations(derive("", changed, problem), problem, on)
+                after = {_key(other) for other in left}
+                if key in after or not after <= before:
+                    continue
+                if not any(word in other.words for other in left):
+                    found[text] = None
+                    break
+                weaker = weaker or text
+            else:
+                if weaker:
+                    found[weaker] = None
+        return found
 
 
-def _keys(found: Iterable[Violation]) -> set[tuple[str, tuple[str, ...]]]:
-    return {(violation.rule.code, violation.words) for violation in found}
+def _key(violation: Violation) -> Key:
+    return violation.rule.code, violation.words
 
 
 def _candidates(word: str, options: Options, target: Target) -> Iterator[tuple[str, Options, Target]]:
@@ -93,7 +107,9 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
         case "thread":
             return _threads(options)
         case "buffers":
-            return _buffer_counts(options)
+            return _buffers(options)
+        case "fragments":
+            return _fragments(options)
         case "min_blocks":
             now = options.min_blocks or 1
             counts = sorted(range(1, MAX_MIN_BLOCKS + 1), key=lambda count: abs(count - now))
@@ -169,14 +185,24 @@ def _threads(options: Options) -> Iterator[Candidate]:
                 yield f"thread {_x(thread)}{suffix}", replace(options, thread=thread, piece=piece)
 
 
-def _buffer_counts(options: Options) -> Iterator[Candidate]:
+def _buffers(options: Options) -> Iterator[Candidate]:
     now = 1 if options.buffers is None else options.buffers
     tried = [(count, flag) for count in range(1, MAX_BUFFERS + 1) for flag in (False, True)]
+    last = max(0, options.block[2] - 2) if len(options.block) == 3 else 0
+    steps = dict.fromkeys((options.copy_step, max(0, min(options.copy_step, last)), 0))
     for count, flag in sorted(
         tried, key=lambda pair: abs(pair[0] - now) + 2 * (pair[1] != options.asynchronous)
     ):
-        text = f"buffers {count}{' async' * flag}"
-        yield text, replace(options, buffers=count, asynchronous=flag)
+        for step in steps if flag else (0,):
+            text = f"buffers {count}{' async' * flag}" + (f" at {step}" if step else "")
+            yield text, replace(options, buffers=count, asynchronous=flag, copy_step=step)
+
+
+def _fragments(options: Options) -> Iterator[Candidate]:
+    first = " B first" if options.read_first == "B" else ""
+    now = 1 if options.fragments is None else options.fragments
+    for count in sorted(range(1, MAX_FRAGMENTS + 1), key=lambda count: abs(count - now)):
+        yield f"fragments {count}{first}", replace(options, fragments=count)
 
 
 def _multiples(options: Options, axis: str) -> Iterator[Candidate]:

@@ -27,9 +27,9 @@ def shared(case: Case) -> Findings:
 
 @rule(
     "G503",
-    "thread_m * thread_n + thread_m + thread_n + prefetched elements <= registers per thread",
+    "thread_m * thread_n + fragments * (thread_m + thread_n) + prefetched elements <= registers per thread",
     "thread tile {thread} holds {registers} values in {available} registers{blocks}: it would spill",
-    ("thread", "min_blocks", "block", "buffers"),
+    ("thread", "min_blocks", "block", "buffers", "fragments"),
 )
 def registers(case: Case) -> Findings:
     s = case.schedule
@@ -41,7 +41,7 @@ def registers(case: Case) -> Findings:
             "threads": case.threads,
             "blocks": f" ({max(1, s.min_blocks)} x {case.threads} threads per SM)",
         }
-        yield ("thread", "min_blocks", "block", "buffers"), values
+        yield ("thread", "min_blocks", "block", "buffers", "fragments"), values
 
 
 @rule(

@@ -9,6 +9,7 @@ MAX_BLOCK_SIDE = 1024
 MAX_BLOCK_K = 256
 MAX_PAD = 64
 MAX_BUFFERS = 16
+MAX_FRAGMENTS = 2
 MAX_MIN_BLOCKS = 32
 MAX_MULTIPLE = 65536
 
@@ -101,6 +102,18 @@ def buffers_range(case: Case) -> Findings:
 
 
 @rule(
+    "G408",
+    f"1 <= fragments <= {MAX_FRAGMENTS}",
+    "a thread cannot have {fragments} sets of fragments",
+    ("fragments",),
+    basic=True,
+)
+def fragments_range(case: Case) -> Findings:
+    if not 1 <= case.schedule.fragments <= MAX_FRAGMENTS:
+        yield ("fragments",), {"fragments": case.schedule.fragments}
+
+
+@rule(
     "G501",
     f"1 <= min_blocks <= {MAX_MIN_BLOCKS}",
     "an SM cannot hold {blocks} blocks",
@@ -132,6 +145,7 @@ SIZES = (
     width,
     pad_range,
     buffers_range,
+    fragments_range,
     min_blocks_range,
     multiple,
 )

@@ -221,6 +221,64 @@ def async_transpose(case: Case) -> Findings:
                 yield (f"{name}.load", f"{name}.transpose", "buffers"), {"name": name, "load": stage.load}
 
 
+@rule(
+    "G409",
+    "fragments 2 needs block BM x BN x BK",
+    "`fragments {fragments}` needs a K extent in `block`: nothing is staged",
+    ("fragments", "block"),
+)
+def fragments_need_k(case: Case) -> Findings:
+    if not case.schedule.staged and case.schedule.fragments > 1:
+        yield ("fragments", "block"), {"fragments": case.schedule.fragments}
+
+
+@rule(
+    "G410",
+    "fragments 2: block_k % 2 == 0",
+    "two sets of fragments take turns, but the block tile has an odd number of steps along K: {steps}",
+    ("fragments", "block"),
+)
+def fragment_turns(case: Case) -> Findings:
+    if case.schedule.fragments > 1 and case.schedule.block_k % 2:
+        yield ("fragments", "block"), {"steps": case.schedule.block_k}
+
+
+@rule(
+    "G411",
+    "fragments 2: buffers >= 2",
+    "the last step of a tile reads the first fragments of the next one, which one buffer does not hold yet",
+    ("fragments", "buffers"),
+)
+def fragments_ahead(case: Case) -> Findings:
+    if case.schedule.staged and case.schedule.fragments > 1 and case.schedule.buffers < 2:
+        yield ("fragments", "buffers"), {}
+
+
+@rule(
+    "G412",
+    "at >= 1 needs fragments 2",
+    "copies cannot be issued at step {step}: with one set of fragments the steps of a tile are one loop",
+    ("buffers", "fragments"),
+)
+def steps_need_fragments(case: Case) -> Findings:
+    if case.schedule.copy_step > 0 and case.schedule.fragments == 1:
+        yield ("buffers", "fragments"), {"step": case.schedule.copy_step}
+
+
+@rule(
+    "G413",
+    "0 <= at <= block_k - 2",
+    "copies cannot be issued at step {step}: they are issued at one of steps 0 to {last}",
+    ("buffers", "block"),
+)
+def copy_step_range(case: Case) -> Findings:
+    s = case.schedule
+    last = max(0, s.block_k - 2)
+    # Without a second set of fragments a step other than 0 is a finding of its own.
+    if s.staged and (s.copy_step < 0 or (s.fragments > 1 and s.copy_step > last)):
+        yield ("buffers", "block"), {"step": s.copy_step, "last": last}
+
+
 STAGING = (
     stage_needs_k,
     load_width,
@@ -237,6 +295,11 @@ STAGING = (
     async_target,
     async_width,
     async_transpose,
+    fragments_need_k,
+    fragment_turns,
+    fragments_ahead,
+    steps_need_fragments,
+    copy_step_range,
 )
 
 

@@ -172,8 +172,29 @@ class StageDecl:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
+    """`buffers 4 async at 2`: `step` is what follows `at`."""
+
     count: Number
     asynchronous: bool
+    step: Number | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """`fragments 2 B first`: `first` is the operand."""
+
+    count: Number
+    first: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Fma:
+    """`fma along N snake`."""
+
+    along: Name
+    snake: bool
     span: Span
 
 
@@ -197,7 +218,19 @@ class AssumeAligned:
     span: Span
 
 
-Setting = Block | Warp | Lanes | Thread | StageDecl | Buffers | MinBlocks | AssumeMultiple | AssumeAligned
+Setting = (
+    Block
+    | Warp
+    | Lanes
+    | Thread
+    | StageDecl
+    | Buffers
+    | Fragments
+    | Fma
+    | MinBlocks
+    | AssumeMultiple
+    | AssumeAligned
+)
 
 
 @dataclass(frozen=True, slots=True)

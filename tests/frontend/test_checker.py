@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from gemmdsl.checker import check, loads
 from gemmdsl.diagnostics import GemmError, Severity
+from gemmdsl.reader import MAX_BYTES
 from gemmdsl.source import Source
 from gemmdsl.spec import Order
 from tests.frontend.texts import HEAD, PROBLEM, codes
@@ -143,6 +146,40 @@ def test_syntax_errors_do_not_hide_other_mistakes() -> None:
     )
     text += "schedule c extends a {}"
     assert codes(text) == ["G011", "G010", "G102"]
+
+
+def _crowd(unit: str) -> str:
+    """A file as large as may be of schedules like one, `#` being its number."""
+    base = "schedule b for p on sm_90 { block 128 x 128 x 8  thread 8 x 8  buffers 2 }\n"
+    room = MAX_BYTES - len(HEAD + base)
+    return HEAD + base + "".join(unit.replace("#", str(i)) for i in range(room // (len(unit) + 8)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "schedule s# extends t# {}\n",
+        "schedule aaaaaa# extends aaaaab# {}\n",
+        "schedule s# for q# on t# {}\n",
+        "schedule s# extends b {}\n",
+        "schedule s# extends b { block 1024 x 102# x 256  thread 7 x #  min_blocks 3  buffers 2 }\n",
+        "schedule s# extends b { block # x 96 x 8  prefer stage A { swizzle  pad #  read vector 2 } }\n",
+    ],
+)
+def test_the_largest_files_are_checked_in_seconds(unit: str) -> None:
+    source = Source("crowd.gemm", _crowd(unit))
+    start = process_time()
+    check(source)
+    assert process_time() - start < 5
+
+
+def test_advice_has_an_end() -> None:
+    options = "block {} x 256 x 8  thread 8 x 8  min_blocks 32"
+    broken = "\n".join(f"schedule s{i} for p on sm_75 {{ {options.format(9 + 2 * i)} }}" for i in range(60))
+    found = [d for d in check(Source("test.gemm", HEAD + broken)) if d.code == "G204"][:20]
+    advised = [any(note.label == "nearest legal" for note in d.notes) for d in found]
+    assert (advised[0], advised[-1]) == (True, False), advised
 
 
 def test_an_unused_problem_is_a_warning() -> None:

@@ -79,9 +79,12 @@ schedule s on sm_75 for x { block 128x 128 x8
  # before warp
 
  warp 64 # odd {
-   x 32 lanes 8 x 4 paired stage A { prefer load vector 4 # in A
+   x 32 lanes 8 x 4 paired buffers 4 async
+ at 2 fragments 2 # in fragments
+ B first prefer fma along N
+ snake stage A { prefer load vector 4 # in A
  transpose no read vector } store C { } }
-schedule t extends s { no warp   stage A { vector 4
+schedule t extends s { no warp no fma no fragments buffers 3 async fragments 1 fma along M  stage A { vector 4
    transpose } }
 schedule u { # in u
 }
@@ -109,6 +112,10 @@ schedule s for x on sm_75 {
   # odd {
   warp 64 x 32
   lanes 8 x 4 paired
+  buffers 4 async at 2
+  # in fragments
+  fragments 2 B first
+  prefer fma along N snake
   stage A {
     prefer load vector 4  # in A
     transpose
@@ -119,6 +126,11 @@ schedule s for x on sm_75 {
 
 schedule t extends s {
   no warp
+  no fma
+  no fragments
+  buffers 3 async
+  fragments 1
+  fma along M
   stage A { vector 4  transpose }
 }
 

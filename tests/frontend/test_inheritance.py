@@ -7,7 +7,7 @@ import pytest
 from gemmdsl.checker import loads
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.spec import LaneOrder, Schedule, Stage
-from tests.frontend.texts import HEAD, codes, errors, spec
+from tests.frontend.texts import HEAD, broken, codes, errors, spec
 
 BASE = """schedule base for p on sm_80 {
   block 128 x 128 x 8
@@ -86,6 +86,14 @@ schedule c extends b {{ no assume  assume N % 5 == 0 }}
     }
 
 
+def test_assumptions_that_break_their_rule_stay_as_they_are() -> None:
+    many = "  ".join(f"assume M % {multiple} == 0" for multiple in range(60_000, 64_000))
+    wrong = errors(f"{HEAD}schedule a for p on sm_80 {{ block 8 x 8  {many} }}")
+    assert [d.code for d in wrong] == ["G601"]
+    (odd,) = broken("block 8 x 8  assume M % -3 == 0  assume M % 4 == 0")
+    assert odd.message == "M cannot be assumed to be a multiple of -3"
+
+
 def test_only_a_remainder_of_nought_is_assumed() -> None:
     assert child_codes("assume M % 4 == 1") == ["G118"]
 
@@ -128,6 +136,56 @@ def test_what_is_preferred_may_be_dropped() -> None:
     assert (dropped.schedule.buffers, dropped.schedule.asynchronous) == (1, False)
     assert dropped.fallbacks == ("`buffers 3 async` is dropped: sm_75 has no asynchronous copies",)
     assert [d.code for d in program.check("sm_75") if d.severity.value == "note"] == ["G802"]
+
+
+def test_copies_fragments_and_fmas() -> None:
+    plain = child("")
+    assert (plain.copy_step, plain.fragments, plain.read_first) == (0, 1, "A")
+    assert (plain.fma_along, plain.fma_snake) == ("N", False)
+    assert child("fragments 1 A first  fma along N  buffers 2") == plain
+    changed = child("buffers 4 async at 2  stage A { load vector 1 }  fragments 2 B first  fma along M snake")
+    assert (changed.buffers, changed.asynchronous, changed.copy_step) == (4, True, 2)
+    assert (changed.fragments, changed.read_first) == (2, "B")
+    assert (changed.fma_along, changed.fma_snake) == ("M", True)
+    assert child("fragments 2  fma along M").read_first == "A"
+    assert child("fragments 1 B first").read_first == "B"
+
+
+def test_each_word_is_inherited_and_overridden_whole() -> None:
+    first = "buffers 4 async at 2  stage A { load vector 1 }  fragments 2 B first  fma along M snake"
+    program = loads(
+        f"""{HEAD}{BASE}
+schedule a extends base {{ {first} }}
+schedule same extends a {{}}
+schedule later extends a {{ buffers 3 async  fragments 2  fma along M }}
+schedule plain extends a {{ no fragments  no fma  no buffers }}
+"""
+    )
+    schedules = {name: program.spec(name).schedule for name in program.schedules}
+    same, later, plain = schedules["same"], schedules["later"], schedules["plain"]
+    assert (same.copy_step, same.fragments, same.read_first, same.fma_snake) == (2, 2, "B", True)
+    assert (later.copy_step, later.fragments, later.read_first, later.fma_snake) == (0, 2, "A", False)
+    assert (plain.copy_step, plain.fragments, plain.read_first, plain.fma_along) == (0, 1, "A", "N")
+    assert child_codes("no fragments") == child_codes("no fma") == ["G116"]
+    assert child_codes("fragments 2  fragments 2") == child_codes("fma along N  fma along M") == ["G115"]
+
+
+def test_preferred_fragments_go_with_the_buffers_they_need() -> None:
+    wishes = "stage A { load vector 1 }  prefer buffers 4 async at 2  prefer fragments 2 B first"
+    program = loads(f"{HEAD}{BASE}schedule c extends base {{ {wishes} }}")
+    assert program.spec("c").schedule.fragments == 2
+    dropped = program.spec("c", target="sm_75")
+    assert (dropped.schedule.fragments, dropped.schedule.copy_step, dropped.schedule.buffers) == (1, 0, 1)
+    assert [fallback.partition("`")[2].partition("`")[0] for fallback in dropped.fallbacks] == [
+        "buffers 4 async at 2",
+        "fragments 2 B first",
+    ]
+
+
+def test_a_preferred_block_stays() -> None:
+    with pytest.raises(GemmError) as wrong:
+        spec("prefer block 2048 x 8")
+    assert [d.code for d in wrong.value.diagnostics] == ["G201"]
 
 
 def test_no_more_is_dropped_than_has_to_be() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gemmdsl import syntax
-from gemmdsl.parser import MAX_SYNTAX_ERRORS, parse
+from gemmdsl.parser import MAX_SYNTAX_ERRORS, MAX_TOKENS, parse
 from gemmdsl.source import Source, Span
 from tests.frontend.texts import HEAD
 
@@ -61,6 +61,8 @@ def test_every_span_holds_its_node(example: Path) -> None:
 def test_words_may_be_names() -> None:
     file = tree("gemm 1 problem x {} schedule block extends warp for x on on {} schedule x1 {}")
     assert [declaration.name.text for declaration in file.declarations] == ["x", "block", "x1"]
+    file = tree("gemm 1 problem first {} schedule fma extends A for at on snake {} schedule B {}")
+    assert [declaration.name.text for declaration in file.declarations] == ["first", "fma", "B"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,14 @@ def test_a_mistyped_word_is_read_as_the_word_that_was_meant() -> None:
         ("gemm 1 schedule a { stage A { pad 1", "expected `}` before the end of the file"),
         ("gemm 1 schedule a block 8 x 8 }", "expected `{` before `block`"),
         ("gemm 1 problem p { A: f32[M, K] cool B: f32[K, N] }", "`cool` is neither an order (`row`, `col`)"),
+        ("gemm 1 schedule a { fragments 2 b first }", "unknown word `b`; did you mean `B`?"),
+        ("gemm 1 schedule a { fragments 2 blokc 8 x 8 }", "unknown word `blokc`; did you mean `block`?"),
+        ("gemm 1 schedule a { fragments 2 C first }", "unknown word `C`"),
+        ("gemm 1 schedule a { fragment 2 }", "unknown word `fragment`; did you mean `fragments`?"),
+        ("gemm 1 schedule a { fma along N snaek }", "unknown word `snaek`; did you mean `snake`?"),
+        ("gemm 1 schedule a { fma N }", "unknown word `N`"),
+        ("gemm 1 schedule a { buffers 2 at 1 }", "`at` cannot stand here"),
+        ("gemm 1 schedule a { buffers 2 async at }", "expected a number, found `}`"),
         ("gemm 1 tune p {}", "unknown word `tune`"),
         ("gemm 1 }", "expected `problem`, `schedule` or the end of the file, found `}`"),
         ("gemm one", "expected a number, found `one`"),
@@ -134,6 +144,11 @@ def test_a_flood_of_errors_is_cut_short() -> None:
     found = parse(Source("test.gemm", "gemm 1 schedule s { " + "block ! " * 500 + "}"))[1]
     assert len(found) == MAX_SYNTAX_ERRORS + 1
     assert found[-1].code == "G019"
+
+
+def test_a_flood_of_words_is_cut_short() -> None:
+    found = parse(Source("test.gemm", "gemm 1 problem p { C: f32[M, N] = a" + "+a" * (MAX_TOKENS // 2)))[1]
+    assert [diagnostic.code for diagnostic in found] == ["G004"]
 
 
 def test_deep_nesting_is_an_error_like_any_other() -> None:

@@ -57,6 +57,18 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
         f"{TILE} buffers 2 async stage A {{ vector 4 transpose }}",
         f"{TILE} buffers 2 async stage A {{ vector 4 load vector 1 transpose }}",
     ),
+    "G408": (f"{TILE} fragments 3 buffers 2", f"{TILE} fragments 2 buffers 2"),
+    "G409": ("block 8 x 8 fragments 2", "block 8 x 8 fragments 1 B first"),
+    "G410": (
+        "block 64 x 64 x 7 thread 8 x 8 buffers 2 fragments 2",
+        "block 64 x 64 x 2 thread 8 x 8 buffers 2 fragments 2",
+    ),
+    "G411": (f"{TILE} fragments 2", f"{TILE} fragments 2 buffers 2 async"),
+    "G412": (f"{TILE} buffers 4 async at 1", f"{TILE} buffers 4 async at 0"),
+    "G413": (
+        f"{TILE} buffers 4 async at 7 fragments 2",
+        f"{TILE} buffers 4 async at 6 fragments 2",
+    ),
     "G501": (f"{TILE} min_blocks 33", "block 8 x 8 min_blocks 32"),
     "G502": ("block 128 x 128 x 36 thread 8 x 8 buffers 2", "block 128 x 128 x 32 thread 8 x 8", "sm_75"),
     "G503": ("block 128 x 128 x 8 thread 16 x 16", "block 128 x 128 x 8 thread 8 x 16"),
@@ -129,7 +141,9 @@ def _changed(options: str, change: str, target: str = "sm_90", *problem: str) ->
     for part in re.split(r" (?=lanes)", change):
         word = part.split()[0]
         kept = re.sub(
-            rf"\b{word} [\d x]*\d( as [\d x]*\d)?( async| row| column| paired)?( % \d+ == 0)?", "", options
+            rf"\b{word} [\d x]*\d( as [\d x]*\d)?( async| row| column| paired)?( at \d+)?( % \d+ == 0)?",
+            "",
+            options,
         )
         kept = re.sub(r"assume M % \d+ == 0", "", kept) if word == "assume" else kept
         options = f"{kept} {part}"
@@ -149,7 +163,28 @@ def test_rules_are_not_asked_about_words_that_are_out_of_bounds() -> None:
     assert [d.code for d in broken("block 8 x 8 min_blocks 0")] == ["G501"]
     assert [d.code for d in broken("block 8 x 8 buffers 0")] == ["G401"]
     assert [d.code for d in broken("block 8 x 8 assume M % 0 == 0")] == ["G601"]
+    assert [d.code for d in broken(f"{TILE} buffers 2 fragments 0")] == ["G408"]
+    assert [d.code for d in broken(f"{TILE} buffers 0 async at 3 fragments 2")] == ["G401"]
     assert "G301" in [d.code for d in broken("block 8 x 8 x 8 stage A { vector 0 }")]
+
+
+def test_every_fragment_takes_registers() -> None:
+    tile = "block 120 x 112 x 2 thread 15 x 14 buffers 2 async"
+    assert broken(f"{tile} fragments 1") == []
+    assert [d.code for d in broken(f"{tile} fragments 2")] == ["G503"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("buffers 4 async at -1", ["G413"]),
+        ("buffers 4 async at -1 fragments 2", ["G413"]),
+        ("buffers 4 async at 99", ["G412"]),
+        ("buffers 4 async at 99 fragments 2", ["G413"]),
+    ],
+)
+def test_a_wrong_step_is_one_finding(options: str, expected: list[str]) -> None:
+    assert [d.code for d in broken(f"{TILE} {options}")] == expected
 
 
 def test_violations_are_found_quickly() -> None:
