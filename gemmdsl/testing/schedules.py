@@ -14,7 +14,16 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from gemmdsl.rules import violations
-from gemmdsl.rules_options import WIDTHS, Options, SharedTile, StageOptions, c_fragment, derive, shared_tile
+from gemmdsl.rules_options import (
+    WIDTHS,
+    FmaAxis,
+    Options,
+    SharedTile,
+    StageOptions,
+    c_fragment,
+    derive,
+    shared_tile,
+)
 from gemmdsl.spec import (
     Assumption,
     Axis,
@@ -33,6 +42,7 @@ _DEPTHS = (1, 2, 4, 8, 16, 3, 5, 6, 12, 24, 32)
 _LANES = tuple((rows, WARP_SIZE // rows) for rows in (4, 8, 2, 16, 1, 32))
 _WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (4, 1), (3, 1), (2, 4), (1, 3))
 _PADS = (None, 1, 4, 2, 3, 8, 0)
+_ALONG: tuple[FmaAxis | None, ...] = (None, "M", "N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ def candidates(draw: st.DrawFn, problem: Problem, target: Target, limits: Limits
         buffers=buffers,
         asynchronous=asynchronous,
     )
-    return draw(_around(found, problem, target))
+    return draw(_around(draw(_fragments(found)), problem, target))
 
 
 @st.composite
@@ -141,6 +151,18 @@ def _buffers(target: Target, limits: Limits) -> st.SearchStrategy[tuple[int | No
 
 
 @st.composite
+def _fragments(draw: st.DrawFn, found: Options) -> Options:
+    """Sets of fragment registers, and the step that issues copies where two of them take turns."""
+    buffers, depth = found.buffers or 1, found.block[2]
+    fragments = draw(st.sampled_from((2, 1, None) if buffers > 1 and depth % 2 == 0 else (None, 1)))
+    first: StagedName = "A"
+    if fragments is not None and draw(st.booleans()):
+        first = "B"
+    step = draw(st.integers(0, depth - 2)) if fragments == 2 and found.asynchronous else 0
+    return replace(found, fragments=fragments, read_first=first, copy_step=step)
+
+
+@st.composite
 def _stages(
     draw: st.DrawFn, operand: Operand, extents: dict[Axis, int], fragment: int, asynchronous: bool
 ) -> StageOptions:
@@ -151,7 +173,10 @@ def _stages(
         loads = [1]
     load = draw(st.sampled_from(loads))
     swizzle = draw(st.integers(0, 3)) == 0
-    pad = None if swizzle else draw(st.sampled_from(_PADS))
+    # Asynchronous copies keep their width, which the shared row must then allow.
+    unit = load if asynchronous and not transpose else 1
+    pads = [pad for pad in _PADS if (tile.cols + (pad or 0)) % unit == 0]
+    pad = None if swizzle else draw(st.sampled_from(pads))
     if draw(st.booleans()):
         found = StageOptions(vector=load, transpose=transpose, pad=pad, swizzle=swizzle)
         return found if _sound(found, tile) else replace(found, vector=1, swizzle=False)
@@ -176,12 +201,15 @@ def _swizzles(tile: SharedTile, unit: int) -> bool:
 
 @st.composite
 def _around(draw: st.DrawFn, found: Options, problem: Problem, target: Target) -> Options:
-    """Stores of C, launch bounds and assumptions around tiles that are settled."""
+    """The order of FMAs, stores of C, launch bounds and assumptions around tiles that are settled."""
     fragment = c_fragment(problem, derive("s", found, problem))
     widths: list[int | None] = [None, *(w for w in WIDTHS if fragment % w == 0)]
     most = min(4, target.max_blocks_per_sm)
+    along = draw(st.sampled_from(_ALONG))
     return replace(
         found,
+        fma_along=along,
+        fma_snake=along is not None and draw(st.booleans()),
         c_vector=draw(st.sampled_from(widths)),
         min_blocks=draw(st.none() | st.integers(1, most)),
         assumptions=draw(_assumptions(found)),

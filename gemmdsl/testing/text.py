@@ -43,6 +43,11 @@ def options_of(schedule: Schedule) -> Options:
         c_vector=s.c_vector,
         buffers=s.buffers,
         asynchronous=s.asynchronous,
+        copy_step=s.copy_step,
+        fragments=s.fragments,
+        read_first=s.read_first,
+        fma_along=s.fma_along,
+        fma_snake=s.fma_snake,
         min_blocks=s.min_blocks or None,
         assumptions=s.assumptions,
     )
@@ -88,7 +93,13 @@ def _words(options: Options) -> list[str]:
     if options.c_vector is not None:
         words.append(f"store C {{ vector {options.c_vector} }}")
     if options.buffers is not None:
-        words.append(f"buffers {options.buffers}{' async' * options.asynchronous}")
+        step = f" at {options.copy_step}" if options.copy_step else ""
+        words.append(f"buffers {options.buffers}{' async' * options.asynchronous}{step}")
+    if options.fragments is not None:
+        first = "" if options.read_first == "A" else f" {options.read_first} first"
+        words.append(f"fragments {options.fragments}{first}")
+    if options.fma_along is not None:
+        words.append(f"fma along {options.fma_along}{' snake' * options.fma_snake}")
     if options.min_blocks is not None:
         words.append(f"min_blocks {options.min_blocks}")
     return words + [f"assume {assumption}" for assumption in options.assumptions]

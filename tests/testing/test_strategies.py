@@ -24,7 +24,11 @@ def _sample(strategy: st.SearchStrategy, count: int) -> list:  # type: ignore[ty
     found = []
 
     @settings(
-        max_examples=count, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
     def collect(one: object) -> None:
@@ -74,6 +78,12 @@ def test_every_option_is_reached() -> None:
     assert {s.buffers for s in schedules if s.asynchronous} >= {2, 3, 4, 8}
     assert {s.buffers for s in schedules if not s.asynchronous} == {1, 2}
     assert {s.c_vector for s in schedules} == {1, 2, 4}
+    assert {s.fragments for s in schedules if s.buffers > 1} == {1, 2}
+    assert {s.copy_step for s in schedules} >= {0, 1, 2}
+    assert {s.read_first for s in schedules} == {"A", "B"}
+    assert {(s.fma_along, s.fma_snake) for s in schedules} == {
+        (along, snake) for along in ("M", "N") for snake in (False, True)
+    }
     for access in ("load", "store", "read"):
         assert {getattr(stage, access) for stage in stages} == {1, 2, 4}
     assert {stage.transpose for stage in stages} == {stage.swizzle for stage in stages} == {False, True}
