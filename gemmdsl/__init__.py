@@ -13,11 +13,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gemmdsl.version import __version__
+
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel, Program, load, loads
     from gemmdsl.diagnostics import GemmError
 
-__version__ = "0.1.0"
 __all__ = ["CompiledKernel", "GemmError", "Program", "__version__", "load", "loads"]
 
 _HOMES = {

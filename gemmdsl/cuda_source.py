@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from gemmdsl.conditions import Condition
 from gemmdsl.source import Source, Span
-from gemmdsl.spec import Axis, OperandName, Problem
+from gemmdsl.spec import Problem
 
 
 class Status(IntEnum):
@@ -49,39 +50,6 @@ class Parameter:
 
     name: str
     ctype: str
-
-
-@dataclass(frozen=True, slots=True)
-class Multiple:
-    """Condition: extent `axis` is a multiple of `of`."""
-
-    axis: Axis
-    of: int
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        return sizes[self.axis] % self.of == 0
-
-    def __str__(self) -> str:
-        return f"{self.axis} % {self.of} == 0"
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Condition: the operand's address and its leading dimension allow vectors of `elements` floats."""
-
-    operand: OperandName
-    elements: int
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """`sizes` holds the address under the operand's name and its leading dimension under ld<name>."""
-        ld = sizes[f"ld{self.operand.lower()}"]
-        return sizes[self.operand] % (4 * self.elements) == 0 and ld % self.elements == 0
-
-    def __str__(self) -> str:
-        return f"{self.operand} aligned for {self.elements}-float vectors"
-
-
-Condition = Multiple | Aligned
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Literal
 
-from gemmdsl import __version__, cache
+from gemmdsl import cache
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator.errors import NO_COMPILER
 from gemmdsl.runtime.errors import NO_GPU, NO_PYCUDA
 from gemmdsl.toolchain import find_tool, supported_targets
 from gemmdsl.toolchain.errors import NOT_FOUND
 from gemmdsl.toolchain.locate import ToolName
+from gemmdsl.version import __version__
 
 State = Literal["ok", "missing", "broken"]
 Group = Literal["basis", "cuda", "gpu", "extras"]

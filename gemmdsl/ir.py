@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from gemmdsl.cuda_source import Condition
+from gemmdsl.conditions import Condition
 from gemmdsl.index import UNBOUNDED, Bound, Expr, Named, Var
 from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes

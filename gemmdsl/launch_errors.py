@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gemmdsl.cuda_source import Aligned, CudaSource, Multiple, Status
+from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
 from gemmdsl.source import Source, Span
 from gemmdsl.spec import Operand, OperandName, Problem

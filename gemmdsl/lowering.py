@@ -6,7 +6,7 @@ The passes of `gemmdsl.passes` make it fast without changing what it means.
 
 from __future__ import annotations
 
-from gemmdsl.cuda_source import Aligned, Condition, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, MultiplyGlobal, Path, StoreOutput
 from gemmdsl.layout import ThreadTile, block_size, grid_map, row_grid

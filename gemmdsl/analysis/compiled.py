@@ -19,12 +19,12 @@ from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.lines import SourceMap, source_map
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
 from gemmdsl.analysis.shape import Shape, blocks
+from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.ir import Kernel
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.toolchain import Usage, disassemble
-from gemmdsl.toolchain.cubins import cached_cubin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from gemmdsl.cubins import cached_cubin
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import Operand, Order
-from gemmdsl.toolchain.cubins import cached_cubin
 
 _FORMATS = {
     "gemmdsl_fill": "PlIi",

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from gemmdsl import __version__
+from gemmdsl.version import __version__
 
 # In the order of work, which is the order of `--help`.
 COMMANDS: dict[str, str] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gemmdsl import __version__
 from gemmdsl.checker import check, known_target
 from gemmdsl.diagnostics import Diagnostic, GemmError, Severity
 from gemmdsl.reader import read
 from gemmdsl.reports import FORMATS, report
+from gemmdsl.version import __version__
 
 
 @click.command()

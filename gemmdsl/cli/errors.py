@@ -8,8 +8,8 @@ import traceback
 
 import click
 
-from gemmdsl import __version__
 from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
+from gemmdsl.version import __version__
 
 WRONG_INPUT = 1
 MISUSE = 2

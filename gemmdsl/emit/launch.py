@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmdsl import __version__
-from gemmdsl.cuda_source import (
-    Aligned,
-    Condition,
-    EntryPoint,
-    LaunchPlan,
-    Multiple,
-    Parameter,
-    Status,
-)
+from gemmdsl.conditions import Aligned, Condition, Multiple
+from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
 from gemmdsl.emit.printing import Printer
 from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Operand, OperandName, Order, Problem
 from gemmdsl.target import STATIC_SHARED_LIMIT
+from gemmdsl.version import __version__
 
 
 def parameters(problem: Problem) -> tuple[Parameter, ...]:

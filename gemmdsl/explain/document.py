@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gemmdsl import __version__
 from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.checker import Program
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
+from gemmdsl.version import __version__
 
 SCHEMA = "gemmdsl.explain/1"
 

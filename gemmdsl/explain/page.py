@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gemmdsl import __version__
 from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.roofline import bandwidths
@@ -15,6 +14,7 @@ from gemmdsl.explain import svg
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
+from gemmdsl.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

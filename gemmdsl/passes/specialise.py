@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmdsl.cuda_source import Aligned, Condition, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.lowering import vector_width
 from gemmdsl.spec import Axis, OperandName

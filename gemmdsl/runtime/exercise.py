@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gemmdsl.cuda_source import Aligned, CudaSource, EntryPoint, Multiple
+from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.cuda_source import CudaSource, EntryPoint
 from gemmdsl.launch_errors import extent
 from gemmdsl.reference import compare, integers
 from gemmdsl.runtime.device import Gpu

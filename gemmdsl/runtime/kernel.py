@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Status
 from gemmdsl.launch_errors import extent, from_status, unusable
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
-from gemmdsl.toolchain.cubins import cached_cubin
 from gemmdsl.toolchain.nvcc import Cubin
 
 _INT_MAX = 2**31 - 1

@@ -10,7 +10,8 @@ from itertools import product
 from math import lcm
 from typing import Any, get_args
 
-from gemmdsl.cuda_source import Aligned, LaunchPlan, Multiple
+from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.cuda_source import LaunchPlan
 from gemmdsl.spec import Axis, OperandName, Spec
 from gemmdsl.testing.case import LANDINGS, NAMES, OPERANDS, ORDERS, Case
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemmdsl.cuda_source import Aligned, CudaSource, Multiple, Status
+from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.emulator.run import arguments_of, launch
 from gemmdsl.launch_errors import LaunchError, extent
 from gemmdsl.reference import Floats, StoredMatrix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gemmdsl.cuda_source import Aligned, Condition, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Assumption, Axis, OperandName
 from gemmdsl.verifier.failure import ALIGNMENT, EXPRESSED, GUARDS, LAST_RESORT, Refuted

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gemmdsl.cuda_source import Condition, CudaSource, EntryPoint, LaunchPlan, Multiple, Parameter
+from gemmdsl.conditions import Condition, Multiple
+from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Parameter
 from gemmdsl.spec import Operand, Order, Problem
 
 KERNELS = Path(__file__).parent / "kernels"

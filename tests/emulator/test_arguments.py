@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmdsl.cuda_source import Aligned, Multiple, Status
+from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.cuda_source import Status
 from gemmdsl.emulator.run import launch, run
 from gemmdsl.launch_errors import LaunchError, extent, from_status
 from tests.emulator.samples import NAIVE, PINGPONG, PIPELINE, SHARED_TILE

@@ -33,6 +33,7 @@ from gemmdsl.bench import Settings, Subject, measure, report
 from gemmdsl.bench.baseline import cublas
 from gemmdsl.bench.plot import drawn as draw_plot
 from gemmdsl.bench.support import text as support_text
+from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator.run import arguments_of, launch
@@ -47,7 +48,6 @@ from gemmdsl.testing import cases, run_case, specs
 from gemmdsl.testing.case import NAMES, Case, make_case
 from gemmdsl.testing.edges import multiples, systematic, up
 from gemmdsl.testing.operands import draw
-from gemmdsl.toolchain.cubins import cached_cubin
 from tests import examples
 
 SHAPES = [

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gemmdsl import cache
+from gemmdsl.cubins import cached_cubin
 from gemmdsl.toolchain import ToolError
-from gemmdsl.toolchain.cubins import cached_cubin
 
 FAKE = """\
 #!/bin/sh
@@ -102,7 +102,7 @@ def test_a_full_disk_is_named(log: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_many_processes_at_once(log: Path, tmp_path: Path) -> None:
     script = (
-        "from gemmdsl.toolchain.cubins import cached_cubin\n"
+        "from gemmdsl.cubins import cached_cubin\n"
         "assert cached_cubin('text', 'sm_80').data == b'ELF\\ntext'\n"
     )
     processes = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmdsl.cuda_source import Aligned, Multiple
+from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate
 from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging
 from gemmdsl.layout import BLOCK, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map

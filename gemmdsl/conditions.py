@@ -1,0 +1,44 @@
+"""Conditions on sizes, addresses and leading dimensions under which a path of a kernel is right.
+
+The compiler states them, the launcher and the runtimes decide by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gemmdsl.spec import Axis, OperandName
+
+
+@dataclass(frozen=True, slots=True)
+class Multiple:
+    """Condition: extent `axis` is a multiple of `of`."""
+
+    axis: Axis
+    of: int
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return sizes[self.axis] % self.of == 0
+
+    def __str__(self) -> str:
+        return f"{self.axis} % {self.of} == 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Condition: the operand's address and its leading dimension allow vectors of `elements` floats."""
+
+    operand: OperandName
+    elements: int
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """`sizes` holds the address under the operand's name and its leading dimension under ld<name>."""
+        ld = sizes[f"ld{self.operand.lower()}"]
+        return sizes[self.operand] % (4 * self.elements) == 0 and ld % self.elements == 0
+
+    def __str__(self) -> str:
+        return f"{self.operand} aligned for {self.elements}-float vectors"
+
+
+Condition = Multiple | Aligned
