@@ -1,6 +1,6 @@
 """How fast the emulator is, in figures that hardly depend on what else the machine does.
 
-    python -m gemmdsl.emulator.benchmark
+    python -m gemmdsl.bench.emulator
 
 All times are processor time of one core, the best of several runs.  Exits with 1 when a figure misses its
 limit.
@@ -115,7 +115,7 @@ def figures(repeats: int) -> list[Figure]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; 0 when all keep to their limits, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m gemmdsl.emulator.benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gemmdsl.bench.emulator", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="measurements of which the best counts")
     chosen = parser.parse_args(arguments)
     found = figures(max(1, chosen.repeats))
