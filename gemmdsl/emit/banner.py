@@ -20,6 +20,7 @@ def banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[s
         ("launch", f"ceil(M / {plan.block_m}) * ceil(N / {plan.block_n}) blocks of {plan.threads} threads"),
         ("shared", f"{kernel.shared_bytes} bytes, {kind}" if kernel.shared_bytes else "none"),
         *((path.name, describe(path.requires) or "always right") for path in kernel.paths),
+        # Of the plan that this text prints; the text itself is tested.
         *(("proved", proof) for proof in proofs),
     ]
     lines, previous = [], ""

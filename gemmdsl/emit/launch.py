@@ -59,14 +59,37 @@ def shape(operand: Operand) -> str:
 
 
 def describe(conditions: tuple[Condition, ...]) -> str:
-    """Conditions in words, operands of the same alignment together."""
-    words = [str(condition) for condition in conditions if isinstance(condition, Multiple)]
+    """Conditions in words: what another one implies is left out, equal alignments stand together."""
+    words = [
+        str(condition)
+        for condition in conditions
+        if isinstance(condition, Multiple) and not any(_implies(other, condition) for other in conditions)
+    ]
     widths: dict[int, list[str]] = {}
     for condition in conditions:
-        if isinstance(condition, Aligned):
+        if isinstance(condition, Aligned) and condition.elements > 1:
             widths.setdefault(condition.elements, []).append(condition.operand)
-    words += [f"{', '.join(names)} aligned for {width}-float vectors" for width, names in widths.items()]
-    return ", ".join(words)
+    for width, names in widths.items():
+        leading = ", ".join(f"ld{name.lower()}" for name in names)
+        words.append(f"{', '.join(names)} at multiples of {4 * width} bytes, {leading} multiples of {width}")
+    return "; ".join(words)
+
+
+def _implies(other: Condition, condition: Multiple) -> bool:
+    """Whether another condition on the same axis is stricter."""
+    return (
+        isinstance(other, Multiple)
+        and other.axis == condition.axis
+        and other.of != condition.of
+        and other.of % condition.of == 0
+    )
+
+
+def semantics(problem: Problem) -> str:
+    """What is never read, in sentences."""
+    sentences = ["beta == 0 never reads C;"] if problem.beta else []
+    unread = "alpha == 0 or K == 0 never reads" if problem.alpha else "K == 0 never reads"
+    return " ".join([*sentences, f"{unread} A or B."])
 
 
 def flags(kernel: Kernel) -> tuple[str, ...]:
@@ -135,6 +158,7 @@ class LaunchView:
     uses_aligned: bool
     preconditions: str
     requires: str
+    semantics: str
     parameters: str
     kernel_parameters: str
     arguments: str
@@ -173,6 +197,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         uses_aligned=any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
         preconditions=" && ".join(_condition(kernel, c) for c in kernel.preconditions),
         requires=describe(kernel.preconditions),
+        semantics=semantics(problem),
         parameters=", ".join([*declared, "cudaStream_t stream"]),
         kernel_parameters=", ".join(restricted),
         arguments=", ".join(p.name for p in plan.parameters),
@@ -252,7 +277,7 @@ def _entry(kernel: Kernel, path: Path, plan: LaunchPlan, text: Printer) -> Entry
     always = "Right for every size, leading dimension and alignment."
     return EntryView(
         name=f"{plan.launcher}_{path.name}",
-        comment=f"Right when {requires}." if requires else always,
+        comment=f"Requires {requires}." if requires else always,
         bounds=", ".join(bounds),
         flags=f"<{listed}>" if listed else "",
         condition=" && ".join(name for name, kind in kinds if any(isinstance(c, kind) for c in extra)),

@@ -7,8 +7,9 @@
 //           specialise
 // launch    ceil(M / 128) * ceil(N / 64) blocks of 128 threads
 // shared    12544 bytes, static
-// fast      K % 8 == 0, M % 128 == 0, N % 64 == 0, A, B, C aligned for 4-float vectors
-// edge      K % 8 == 0, A, B, C aligned for 4-float vectors
+// fast      K % 8 == 0; M % 128 == 0; N % 64 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+//           multiples of 4
+// edge      K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   K % 8 == 0
 // proved    C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -25,7 +26,7 @@
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 12544 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
 
 #include <cuda_runtime.h>
@@ -308,7 +309,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Right when K % 8 == 0, M % 128 == 0, N % 64 == 0, A, B, C aligned for 4-float vectors.
+// Requires K % 8 == 0; M % 128 == 0; N % 64 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+// multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_whole_k_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -317,7 +319,7 @@ sgemm_whole_k_fast(int M, int N, int K, float alpha, const float* __restrict__ A
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Right when K % 8 == 0, A, B, C aligned for 4-float vectors.
+// Requires K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_whole_k_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -326,7 +328,7 @@ sgemm_whole_k_edge(int M, int N, int K, float alpha, const float* __restrict__ A
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Right when K % 8 == 0.
+// Requires K % 8 == 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_whole_k_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                       const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -353,7 +355,7 @@ bool aligned(const float* matrix, int ld, int width) {
   return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
 }
 
-// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
 bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
   const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
@@ -361,8 +363,15 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
   };
   const auto c_begin = reinterpret_cast<uintptr_t>(C);
   const auto x_begin = reinterpret_cast<uintptr_t>(x);
-  return c_begin < x_begin + bytes(lines, length, ld) &&
-         x_begin < c_begin + bytes(c_lines, c_length, ldc);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -388,8 +397,12 @@ extern "C" int sgemm_whole_k(int M, int N, int K, float alpha, const float* A, i
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
-  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
   if (!(K % BLOCK_K == 0)) return PRECONDITION;
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
@@ -397,10 +410,12 @@ extern "C" int sgemm_whole_k(int M, int N, int K, float alpha, const float* A, i
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0;
   const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
-  if (full_tiles && vectors) return launch(sgemm_whole_k_fast, blocks, stream, M, N, K, alpha, A,
-                                           lda, B, ldb, beta, C, ldc);
-  if (vectors) return launch(sgemm_whole_k_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb,
-                             beta, C, ldc);
+  if (full_tiles && vectors) {
+    return launch(sgemm_whole_k_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
+  if (vectors) {
+    return launch(sgemm_whole_k_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
   return launch(sgemm_whole_k_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                 ldc);
 }

@@ -6,26 +6,27 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
 //           fma_order, fragments, specialise
 // launch    ceil(M / 128) * ceil(N / 256) blocks of 256 threads
-// shared    49664 bytes, dynamic
-// fast      M % 128 == 0, N % 256 == 0, K % 8 == 0, B, C aligned for 4-float vectors
-// edge      B, C aligned for 4-float vectors
+// shared    38016 bytes, static
+// fast      M % 128 == 0; N % 256 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc
+//           multiples of 4
+// edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
 //           A tile: 1024 elements copied exactly once by 256 threads one by one
-//           A tile: 1024 elements at distinct shared words, padding of 4 unused
+//           A tile: 1024 elements at distinct shared words, padding of 12 unused
 //           A reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           B tile: 2048 elements copied exactly once by 256 threads in 512 vectors of 4
 //           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general): an axis without guard and a vector in global memory
 //           follow from the conditions
-//           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
+//           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 256 threads and 49664 bytes of shared memory per block fit sm_90
+//           limits: 256 threads and 38016 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
 
 #include <cuda_runtime.h>
@@ -39,7 +40,7 @@ namespace {
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 256;
 constexpr int BLOCK_K = 8;
-constexpr int BUFFERS = 4;  // slots of each shared tile
+constexpr int BUFFERS = 3;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
 constexpr int WARP_M = 64;  // warp tile
 constexpr int WARP_N = 64;
@@ -57,7 +58,7 @@ constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
 
 // How A moves and where its tile lies.
-constexpr int A_PAD = 4;  // unused floats at the end of a row
+constexpr int A_PAD = 12;  // unused floats at the end of a row
 constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
 constexpr int A_VECTOR = 1;  // floats per global load of A
 constexpr int A_READ = 4;  // floats per shared read
@@ -88,7 +89,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 12416, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 12672, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
@@ -248,9 +249,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
-  const int thread_row = (warp / WARPS_N) * WARP_M + ((lane / 2) % LANES_M) * PIECE_M;
-  const int thread_col = (warp % WARPS_N) * WARP_N
-      + ((lane / (LANES_M * 2)) * 2 + lane % 2) * PIECE_N;
+  const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
+  const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
   const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
@@ -284,16 +284,16 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   __pipeline_wait_prior(BUFFERS - 2);
   __syncthreads();  // the first tile is complete before anyone reads it
   if (0 < k_tiles) {
-    read_b(b[0], stages[0].B, 0, thread_col);
     read_a(a[0], stages[0].A, 0, thread_row);
+    read_b(b[0], stages[0].B, 0, thread_col);
   }
   int slot = 0, free_slot = BUFFERS - 1;
   for (int tile = 0; tile < k_tiles; ++tile) {
 #pragma unroll
     for (int k = 0; k < BLOCK_K - 1; ++k) {
-      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
-      if (k == 2) {
+      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
+      if (k == 4) {
         if (tile + BUFFERS - 1 < k_tiles) {
           copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
                                       depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
@@ -306,8 +306,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     __pipeline_commit();
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
-    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
     read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0, thread_row);
+    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
     multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
     slot = wrap(slot + 1, BUFFERS);
     free_slot = wrap(free_slot + 1, BUFFERS);
@@ -319,23 +319,22 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Right when M % 128 == 0, N % 256 == 0, K % 8 == 0, B, C aligned for 4-float vectors.
+// Requires M % 128 == 0; N % 256 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc
+// multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_fast_90_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Right when B, C aligned for 4-float vectors.
+// Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_fast_90_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -344,8 +343,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_fast_90_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                       const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                       int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -367,7 +365,7 @@ bool aligned(const float* matrix, int ld, int width) {
   return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
 }
 
-// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
 bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
   const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
@@ -375,22 +373,23 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
   };
   const auto c_begin = reinterpret_cast<uintptr_t>(C);
   const auto x_begin = reinterpret_cast<uintptr_t>(x);
-  return c_begin < x_begin + bytes(lines, length, ld) &&
-         x_begin < c_begin + bytes(c_lines, c_length, ldc);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
 }
 
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
            Arguments... arguments) {
-  // More than 48 KB of shared memory is dynamic and has to be asked for.
-  if (
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BUFFERS * sizeof(Stage)) != cudaSuccess) {
-    return LAUNCH_FAILED;
-  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(THREADS);
-  config.dynamicSmemBytes = BUFFERS * sizeof(Stage);
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }
@@ -408,18 +407,24 @@ extern "C" int sgemm_fast_90(int M, int N, int K, float alpha, const float* A, i
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
-  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
-  if (full_tiles && vectors) return launch(sgemm_fast_90_fast, blocks, stream, M, N, K, alpha, A,
-                                           lda, B, ldb, beta, C, ldc);
-  if (vectors) return launch(sgemm_fast_90_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb,
-                             beta, C, ldc);
+  if (full_tiles && vectors) {
+    return launch(sgemm_fast_90_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
+  if (vectors) {
+    return launch(sgemm_fast_90_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
   return launch(sgemm_fast_90_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                 ldc);
 }

@@ -6,7 +6,7 @@
 // passes    specialise
 // launch    ceil(M / 32) * ceil(N / 32) blocks of 1024 threads
 // shared    none
-// fast      M % 32 == 0, N % 32 == 0
+// fast      M % 32 == 0; N % 32 == 0
 // general   always right
 // proved    C tile: 1024 outputs, 1 for each of 1024 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -14,7 +14,7 @@
 //           the conditions
 //           limits: 1024 threads and 0 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
 
 #include <cuda_runtime.h>
@@ -170,7 +170,7 @@ __device__ __forceinline__ void compute_block(int M, int N, int K, float alpha,
 
 }  // namespace
 
-// Right when M % 32 == 0, N % 32 == 0.
+// Requires M % 32 == 0; N % 32 == 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_v0_naive_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -199,7 +199,7 @@ enum Status {
   LAUNCH_FAILED = 7,
 };
 
-// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
 bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
   const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
@@ -207,8 +207,15 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
   };
   const auto c_begin = reinterpret_cast<uintptr_t>(C);
   const auto x_begin = reinterpret_cast<uintptr_t>(x);
-  return c_begin < x_begin + bytes(lines, length, ld) &&
-         x_begin < c_begin + bytes(c_lines, c_length, ldc);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -234,15 +241,21 @@ extern "C" int sgemm_v0_naive(int M, int N, int K, float alpha, const float* A, 
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
-  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0;
-  if (full_tiles) return launch(sgemm_v0_naive_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb,
-                                beta, C, ldc);
+  if (full_tiles) {
+    return launch(sgemm_v0_naive_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
+  }
   return launch(sgemm_v0_naive_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                 ldc);
 }

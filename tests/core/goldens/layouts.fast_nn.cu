@@ -7,8 +7,9 @@
 //           specialise
 // launch    ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // shared    16640 bytes, static
-// fast      M % 128 == 0, N % 128 == 0, K % 8 == 0, A, B, C aligned for 4-float vectors
-// edge      A, B, C aligned for 4-float vectors
+// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+//           multiples of 4
+// edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -25,7 +26,7 @@
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 16640 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B; NaN and infinity
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
 
 #include <cuda_runtime.h>
@@ -312,7 +313,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Right when M % 128 == 0, N % 128 == 0, K % 8 == 0, A, B, C aligned for 4-float vectors.
+// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+// multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 nn_fast_nn_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -320,7 +322,7 @@ nn_fast_nn_fast(int M, int N, int K, float alpha, const float* __restrict__ A, i
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Right when A, B, C aligned for 4-float vectors.
+// Requires A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 nn_fast_nn_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -355,7 +357,7 @@ bool aligned(const float* matrix, int ld, int width) {
   return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
 }
 
-// Whether C, `c_lines` lines of `c_length` floats, shares memory with such lines of an input.
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
 bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
              int length, int ld) {
   const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
@@ -363,8 +365,15 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
   };
   const auto c_begin = reinterpret_cast<uintptr_t>(C);
   const auto x_begin = reinterpret_cast<uintptr_t>(x);
-  return c_begin < x_begin + bytes(lines, length, ld) &&
-         x_begin < c_begin + bytes(c_lines, c_length, ldc);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -389,17 +398,23 @@ extern "C" int nn_fast_nn(int M, int N, int K, float alpha, const float* A, int 
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
-  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
-  if (full_tiles && vectors) return launch(nn_fast_nn_fast, blocks, stream, M, N, K, alpha, A, lda,
-                                           B, ldb, beta, C, ldc);
-  if (vectors) return launch(nn_fast_nn_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta,
-                             C, ldc);
+  if (full_tiles && vectors) {
+    return launch(nn_fast_nn_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
+  if (vectors) {
+    return launch(nn_fast_nn_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  }
   return launch(nn_fast_nn_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
