@@ -14,7 +14,8 @@ from gemmdsl import cache
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator.errors import NO_COMPILER
 from gemmdsl.runtime.errors import NO_GPU, NO_PYCUDA
-from gemmdsl.toolchain import find_tool, supported_targets
+from gemmdsl.target import TARGETS
+from gemmdsl.toolchain import compile_cubin, find_tool, supported_targets
 from gemmdsl.toolchain.errors import NOT_FOUND
 from gemmdsl.toolchain.locate import ToolName
 from gemmdsl.version import __version__
@@ -56,9 +57,19 @@ _TOOLS: tuple[tuple[ToolName, Group, str], ...] = (
 )
 
 
+# The widest demand that emitted text makes on a toolkit: the runtime's headers, and those of asynchronous
+# copies with all that they include.
+_SAMPLE = """\
+#include <cuda_pipeline_primitives.h>
+#include <cuda_runtime.h>
+extern "C" __global__ void sample() { __pipeline_commit(); }
+"""
+
+
 def examine() -> tuple[Check, ...]:
     """All checks, in the order in which a person would mend things."""
-    return (_python(), _host_compiler(), _cache(), *map(_tool, _TOOLS), *_gpu(), *map(_extra, _EXTRAS))
+    tools = map(_tool, _TOOLS)
+    return (_python(), _host_compiler(), _cache(), *tools, *_headers(), *_gpu(), *map(_extra, _EXTRAS))
 
 
 def healthy(checks: tuple[Check, ...], groups: frozenset[Group]) -> bool:
@@ -105,6 +116,30 @@ def _tool(row: tuple[ToolName, Group, str]) -> Check:
         return f"{tool.release} at {tool.path} (from {tool.origin})"
 
     return _tried(group, name, use, find)
+
+
+def _headers() -> Iterator[Check]:
+    """Whether the compiler that was found can make machine code; nothing when none was found."""
+    try:
+        known = supported_targets(find_tool("nvcc"))
+        find_tool("ptxas")
+    except GemmError:
+        # Their own checks tell it.
+        return
+    target = next((row.name for row in TARGETS.values() if row.async_copy and row.name in known), None)
+    if target is None:
+        return
+    name, use = "CUDA headers", "cubins and PTX; asynchronous copies"
+    try:
+        compile_cubin(_SAMPLE, target)
+    except GemmError as problem:
+        finding = problem.diagnostics[0]
+        notes = {note.label: note.text for note in finding.notes}
+        said = next((line for line in notes.get("it said", "").splitlines() if "error" in line), "")
+        mend = notes.get("help", "pip install 'gemmdsl[cuda]', or install the whole CUDA toolkit")
+        yield Check("cuda", name, "broken", said or finding.message, use, mend)
+    else:
+        yield Check("cuda", name, "ok", f"a sample with asynchronous copies compiles for {target}", use)
 
 
 def _tried(group: Group, name: str, use: str, find: Callable[[], str]) -> Check:

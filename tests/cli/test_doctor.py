@@ -111,3 +111,28 @@ def test_a_compiler_that_is_too_old(tmp_path: Path) -> None:
     result = call()
     assert result.exit_code == 2
     assert "BAD  nvcc" in result.output
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    path = folder / "cuda" / "bin" / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.usefixtures("no_pycuda")
+def test_headers_are_compiled(tmp_path: Path) -> None:
+    assert "CUDA headers" not in checks(), "there is no ptxas"
+    tool(tmp_path, "ptxas", "echo 'release 13.0, V13.0.88'")
+    assert checks()["CUDA headers"]["found"] == "a sample with asynchronous copies compiles for sm_80"
+
+
+@pytest.mark.usefixtures("no_pycuda")
+def test_headers_that_are_missing(tmp_path: Path) -> None:
+    said = "a.h:53: fatal error: nv/target: No such file or directory"
+    answers = """--version) echo 'release 13.0, V13.0.88' ;; --list-gpu-code) echo sm_90 ;;"""
+    tool(tmp_path, "nvcc", f'case "$1" in {answers} *) echo "{said}" >&2; exit 1 ;; esac')
+    tool(tmp_path, "ptxas", "echo 'release 13.0, V13.0.88'")
+    found = checks()["CUDA headers"]
+    assert (found["state"], found["found"]) == ("broken", said)
+    assert "gemmdsl[cuda]" in found["mend"]
+    assert call().exit_code == 2
