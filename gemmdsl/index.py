@@ -1,17 +1,18 @@
 """The index algebra: small integer expressions that are printed as C, enumerated and bounded.
 
-One expression serves three readers: the emitter prints it (`to_c`), the verifier and the models evaluate it
-over arrays of threads and loop counters (`evaluate`), and the constructors simplify it with its range
-(`lo`, `hi`).  `/`, `%` and `^` take values that cannot be negative, so that C's truncating division and
-numpy's flooring division agree; others are refused.  No other module builds index text.
+One expression serves three readers: the emitter prints it (`gemmdsl.index_text`), the verifier and the models
+evaluate it over arrays of threads and loop counters (`evaluate`), and the constructors simplify it with its
+range (`lo`, `hi`).  `/`, `%` and `^` take values that cannot be negative, so that C's truncating division and
+numpy's flooring division agree; others are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,34 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.int64]
 
-OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "wrap"]
+OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "wrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What an operator computes, of integers and of arrays alike, and how tightly it binds in text.
+
+    Rank 0 is for an operator that C spells as a function of the operator's name.
+    """
+
+    apply: Callable[[Any, Any], Any]
+    rank: int
+
+
+# Comparisons give 0 or 1.
+OPERATORS: dict[OpKind, Operator] = {
+    "*": Operator(operator.mul, 7),
+    "/": Operator(operator.floordiv, 7),
+    "%": Operator(operator.mod, 7),
+    "+": Operator(operator.add, 6),
+    "-": Operator(operator.sub, 6),
+    "<": Operator(lambda left, right: (left < right) * 1, 5),
+    "==": Operator(lambda left, right: (left == right) * 1, 5),
+    "!=": Operator(lambda left, right: (left != right) * 1, 5),
+    "^": Operator(operator.xor, 3),
+    "||": Operator(lambda left, right: ((left != 0) | (right != 0)) * 1, 2),
+    "wrap": Operator(operator.mod, 0),
+}
 # Stands for "no bound known": sizes and leading dimensions are run-time values.
 UNBOUNDED = 1 << 62
 
@@ -135,14 +163,31 @@ class Op(_Arithmetic):
     hi: int = field(compare=False)
 
 
-Expr = Int | Named | Var | Bound | Op
+@dataclass(frozen=True, slots=True)
+class Choice(_Arithmetic):
+    """`then` where `condition` is 1, `otherwise` where it is 0; built by `choose`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def lo(self) -> int:
+        return min(self.then.lo, self.otherwise.lo)
+
+    @property
+    def hi(self) -> int:
+        return max(self.then.hi, self.otherwise.hi)
+
+
+Expr = Int | Named | Var | Bound | Op | Choice
 ExprLike = Expr | int | _Arithmetic
 
 
 def as_expr(value: ExprLike) -> Expr:
     if isinstance(value, int):
         return Int(value)
-    assert isinstance(value, (Int, Named, Var, Bound, Op))
+    assert isinstance(value, (Int, Named, Var, Bound, Op, Choice))
     return value
 
 
@@ -156,32 +201,15 @@ def constant(expr: Expr) -> int | None:
             return None if left is None or right is None else _apply(expr.kind, left, right)
         case Bound():
             return constant(expr.value)
-        case Var():
+        case Var() | Choice():
             return None
         case _:
             assert_never(expr)
 
 
 def _apply(kind: OpKind, left: int, right: int) -> int:
-    match kind:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left // right
-        case "%":
-            return left % right
-        case "^":
-            return left ^ right
-        case "<":
-            return int(left < right)
-        case "wrap":
-            return left % right
-        case _:
-            assert_never(kind)
+    value: int = OPERATORS[kind].apply(left, right)
+    return value
 
 
 def _make(kind: OpKind, left: Expr, right: Expr, lo: int, hi: int) -> Expr:
@@ -260,7 +288,7 @@ def mod(left: Expr, right: Expr) -> Expr:
 
 def _refuse_negative(expr: Expr) -> None:
     if expr.lo < 0:
-        raise ValueError(f"{to_c(expr)} may be negative, where C and Python divide differently")
+        raise ValueError(f"{expr} may be negative, where C and Python divide differently")
 
 
 def xor(left: Expr, right: Expr) -> Expr:
@@ -276,6 +304,30 @@ def xor(left: Expr, right: Expr) -> Expr:
 def less(left: Expr, right: Expr) -> Expr:
     """1 where left < right, else 0."""
     return _make("<", left, right, 0, 1)
+
+
+def equal(left: Expr, right: Expr) -> Expr:
+    """1 where left == right, else 0."""
+    return _make("==", left, right, 0, 1)
+
+
+def unequal(left: Expr, right: Expr) -> Expr:
+    """1 where left != right, else 0."""
+    return _make("!=", left, right, 0, 1)
+
+
+def either(left: Expr, right: Expr) -> Expr:
+    """1 where left or right is not 0, else 0."""
+    return _make("||", left, right, 0, 1)
+
+
+def choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    """`then` where the condition, 0 or 1, holds, else `otherwise`; evaluation computes both."""
+    assert 0 <= condition.lo <= condition.hi <= 1
+    known = constant(condition)
+    if known is not None:
+        return then if known else otherwise
+    return then if then == otherwise else Choice(condition, then, otherwise)
 
 
 def wrap(left: Expr, right: Expr) -> Expr:
@@ -327,20 +379,29 @@ def split(expr: Expr, names: frozenset[str]) -> tuple[Expr, Expr]:
     return without, using
 
 
+def parts(expr: Expr) -> tuple[Expr, ...]:
+    """What an expression is made of, a definition and a bound value included; empty for a leaf."""
+    match expr:
+        case Int() | Var():
+            return ()
+        case Named():
+            return (expr.definition,)
+        case Bound():
+            return (expr.value,)
+        case Op():
+            return (expr.left, expr.right)
+        case Choice():
+            return (expr.condition, expr.then, expr.otherwise)
+        case _:
+            assert_never(expr)
+
+
 @lru_cache(maxsize=4096)
 def free(expr: Expr) -> frozenset[str]:
     """Names of the variables that an expression depends on; bound values count with theirs."""
-    match expr:
-        case Int() | Named():
-            return frozenset()
-        case Var():
-            return frozenset((expr.name,))
-        case Bound():
-            return free(expr.value)
-        case Op():
-            return free(expr.left) | free(expr.right)
-        case _:
-            assert_never(expr)
+    if isinstance(expr, Var):
+        return frozenset((expr.name,))
+    return frozenset[str]().union(*map(free, parts(expr)))
 
 
 def evaluate(expr: Expr, env: Mapping[str, Array | int]) -> Array | int:
@@ -353,85 +414,30 @@ def evaluate(expr: Expr, env: Mapping[str, Array | int]) -> Array | int:
         case Bound():
             return evaluate(expr.value, env)
         case Op():
-            left, right = evaluate(expr.left, env), evaluate(expr.right, env)
-            match expr.kind:
-                case "+":
-                    return left + right
-                case "-":
-                    return left - right
-                case "*":
-                    return left * right
-                case "/":
-                    return left // right
-                case "%":
-                    return left % right
-                case "^":
-                    return left ^ right
-                case "<":
-                    return (left < right) * 1
-                case "wrap":
-                    return left % right
-                case _:
-                    assert_never(expr.kind)
-        case _:
-            assert_never(expr)
-
-
-_PRECEDENCE: dict[OpKind, int] = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2, "^": 1, "<": 4, "wrap": 4}
-
-
-def to_c(expr: Expr, outer: int = 0, right_side: bool = False) -> str:
-    """C spelling with the fewest parentheses that keep the meaning; `^` always gets its own."""
-    match expr:
-        case Int():
-            return str(expr.value)
-        case Named() | Var() | Bound():
-            return expr.name
-        case Op(kind="wrap"):
-            return f"wrap({to_c(expr.left)}, {to_c(expr.right)})"
-        case Op(kind="<"):
-            return f"({to_c(expr.left)} < {to_c(expr.right)})"
-        case Op():
-            level = _PRECEDENCE[expr.kind]
-            # a * b / c and a / b * c differ, so a product on the right of an operator keeps its parentheses.
-            # Operands of ^ are always wrapped: few readers know its rank.
-            inner = 9 if expr.kind == "^" else level
-            text = f"{to_c(expr.left, inner)} {expr.kind} {to_c(expr.right, inner, expr.kind != '+')}"
-            bare = level > outer or (level == outer and not right_side)
-            # A mixed product reads better with parentheses, even where C needs none.
-            mixed = level == 3 and outer == 3
-            return text if bare and not (mixed and expr.kind != "*") else f"({text})"
+            result: Array | int = OPERATORS[expr.kind].apply(
+                evaluate(expr.left, env), evaluate(expr.right, env)
+            )
+            return result
+        case Choice():
+            holds = evaluate(expr.condition, env)
+            return holds * evaluate(expr.then, env) + (1 - holds) * evaluate(expr.otherwise, env)
         case _:
             assert_never(expr)
 
 
 def constants(expr: Expr) -> Iterator[Named]:
     """Every named constant in an expression, definitions first, in order of appearance; may repeat."""
-    match expr:
-        case Named():
-            yield from constants(expr.definition)
-            yield expr
-        case Bound():
-            yield from constants(expr.value)
-        case Op():
-            yield from constants(expr.left)
-            yield from constants(expr.right)
-        case Int() | Var():
-            return
-        case _:
-            assert_never(expr)
+    for part in parts(expr):
+        yield from constants(part)
+    if isinstance(expr, Named):
+        yield expr
 
 
 def bindings(expr: Expr) -> Iterator[Bound]:
     """Every bound value in an expression, inner ones first; may repeat."""
-    match expr:
-        case Bound():
-            yield from bindings(expr.value)
-            yield expr
-        case Op():
-            yield from bindings(expr.left)
-            yield from bindings(expr.right)
-        case Int() | Named() | Var():
-            return
-        case _:
-            assert_never(expr)
+    if isinstance(expr, Named):
+        return
+    for part in parts(expr):
+        yield from bindings(part)
+    if isinstance(expr, Bound):
+        yield expr

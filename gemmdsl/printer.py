@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from typing import assert_never
 
-from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants, to_c
+from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants
+from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     AsyncCopyTile,
     Barrier,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, evaluate, free, to_c
+from gemmdsl.index import Expr, Named, evaluate, free
+from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,
