@@ -1,19 +1,22 @@
-"""Nsight Compute: which counters to ask for, how to read its report, and how they compare with the model."""
+"""Nsight Compute: which counters to ask for, and how they compare with the model.
+
+Counters of the L1 cache's data pipe count wavefronts that wait for others, too: ones that no address pattern
+explains, different from run to run.  Counts by instruction do not, so those are compared with the model, and
+what the pipe has beyond them is told apart, as arbitration.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmdsl.analysis.access import Access, Kind, summed
 from gemmdsl.analysis.compiled import Compiled
+from gemmdsl.analysis.ncu_report import Measured
 from gemmdsl.analysis.occupancy import Occupancy
+from gemmdsl.target import WARP_SIZE
 
-Report = Mapping[str, float]
-
-# Arbitration among the accesses of several warps makes wavefronts differ by less than this.
+# Parts of all wavefronts, or sectors, of the same kind.
 WAVEFRONT_TOLERANCE = 1e-3
 SECTOR_TOLERANCE = 5e-3
 
@@ -57,6 +60,9 @@ SPEEDS: Mapping[str, str] = {
     "lts__throughput.avg.pct_of_peak_sustained_elapsed": "L2 cache, %",
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM, %",
 }
+
+
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,113 +114,150 @@ def metrics(asynchronous: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def command(tool: str, entry: str, asynchronous: bool, program: Sequence[str]) -> tuple[str, ...]:
-    """The words that profile the second launch of `entry`, the first one that reads no C (beta is 0)."""
-    return (
-        tool,
-        *("--csv", "--page", "raw", "--print-units", "base"),
-        *("--kernel-name", f"regex:^{entry}$", "--launch-skip", "1", "--launch-count", "1"),
-        *("--metrics", ",".join(metrics(asynchronous))),
-        *program,
-    )
+def collect(tool: str, entry: str, asynchronous: bool, report: str, program: Sequence[str]) -> Words:
+    """The words that profile the second launch of `entry`, the first one that reads no C (beta is 0).
+
+    The clocks stay as they are: counts do not depend on them, and times are then those of other runs.
+    """
+    launches = ("--kernel-name", f"regex:^{entry}$", "--launch-skip", "1", "--launch-count", "1")
+    return (*collecting(tool, metrics(asynchronous), report), *launches, *program)
 
 
-def read_report(text: str) -> tuple[Report, ...]:
-    """The numbers of each kernel in what `ncu --csv --page raw` printed; ValueError if there are none."""
-    lines = text.splitlines()
-    start = next((number for number, line in enumerate(lines) if line.startswith('"ID",')), None)
-    if start is None:
-        raise ValueError("there is no table of counters in it")
-    rows = list(csv.reader(io.StringIO("\n".join(lines[start:]))))
-    head = rows[0]
-    found = [
-        {name: value for name, text in zip(head, row, strict=False) if (value := _number(text)) is not None}
-        # The second row has units, and what the program printed may follow the table.
-        for row in rows[2:]
-        if len(row) == len(head) and row[0].isdigit()
-    ]
-    if not found:
-        raise ValueError("no kernel was profiled")
-    return tuple(found)
+def collecting(tool: str, asked: Sequence[str], report: str) -> Words:
+    """The words that gather counters and counts by instruction into a report; launches and program follow."""
+    what = ("--section", "SourceCounters", "--metrics", ",".join(asked))
+    return (tool, "--clock-control", "none", *what, "--force-overwrite", "--export", report)
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
+def exports(tool: str, report: str) -> tuple[Words, Words]:
+    """The words that print a report's two pages: counters of each launch, and counts by instruction."""
+    raw = ("--page", "raw", "--print-units", "base")
+    source = ("--page", "source", "--print-source", "sass")
+    return (tool, "--import", report, "--csv", *raw), (tool, "--import", report, "--csv", *source)
 
 
 def compare(
-    machine: Compiled | None, accesses: Sequence[Access], occupancy: Occupancy, report: Report
+    machine: Compiled | None, accesses: Sequence[Access], occupancy: Occupancy, measured: Measured
 ) -> tuple[Comparison, ...]:
     """Every counter that the model predicts, beside its measurement.
 
     `accesses` are the ones to predict from: as compiled where `machine` is known, else as written.
     """
-    return tuple(_comparisons(machine, accesses, occupancy, report))
+    return (
+        *_shared(machine, accesses, measured),
+        *_global(accesses, measured.counters),
+        *_copies(accesses, measured),
+        *_resources(machine, occupancy, measured.counters),
+    )
 
 
-def _comparisons(
-    machine: Compiled | None, accesses: Sequence[Access], occupancy: Occupancy, report: Report
-) -> Iterator[Comparison]:
+def _shared(machine: Compiled | None, accesses: Sequence[Access], measured: Measured) -> Iterator[Comparison]:
+    """Loads and stores; copies that pass the registers by have counters of their own."""
+    counters = measured.counters
     for kind, code in _CODES:
-        # Copies that pass the registers by have counters of their own.
-        shared = summed(accesses, "shared", kind)
-        issued = machine.mix.get(f"shared {kind}s", 0) if machine is not None else shared.requests
-        yield _exact(
-            f"shared {kind} instructions", issued, report, f"smsp__inst_executed_op_shared_{code}.sum"
-        )
-        wavefronts = _WAVEFRONTS.format(code)
-        yield Comparison(
-            f"shared {kind} wavefronts",
-            shared.cost,
-            report.get(wavefronts),
-            WAVEFRONT_TOLERANCE,
-            shared.cost,
-        )
-        conflicts = _L1.format("data_bank_conflicts", "shared", code)
+        predicted = summed(accesses, "shared", kind)
+        issued = machine.mix.get(f"shared {kind}s", 0) if machine is not None else predicted.requests
+        name = f"smsp__inst_executed_op_shared_{code}.sum"
+        yield _exact(f"shared {kind} instructions", issued, counters.get(name))
+        wavefronts, conflicts = _wavefronts(kind, code, measured)
+        yield _within(f"shared {kind} wavefronts", predicted.cost, wavefronts, WAVEFRONT_TOLERANCE)
         yield Comparison(
             f"shared {kind} bank conflicts",
-            shared.excess,
-            report.get(conflicts),
+            predicted.excess,
+            conflicts,
             WAVEFRONT_TOLERANCE,
-            shared.cost,
+            predicted.cost,
         )
+
+
+def _wavefronts(kind: Kind, code: str, measured: Measured) -> tuple[float | None, float | None]:
+    """(wavefronts, bank conflicts): by instruction where that was measured, else of the pipe."""
+    pipe = measured.counters.get(_WAVEFRONTS.format(code))
+    conflicts = measured.counters.get(_L1.format("data_bank_conflicts", "shared", code))
+    count = _by_instruction(kind, measured)
+    if count is None:
+        return pipe, conflicts
+    # The pipe counts what arbitration adds as wavefronts and as conflicts alike: it is in neither here.
+    return count, None if pipe is None or conflicts is None else conflicts - (pipe - count)
+
+
+def _by_instruction(kind: Kind, measured: Measured) -> int | None:
+    if measured.shared is None:
+        return None
+    return measured.shared[kind].wavefronts if kind in measured.shared else 0
+
+
+def _global(accesses: Sequence[Access], counters: Mapping[str, float]) -> Iterator[Comparison]:
+    """Requests and sectors; asynchronous copies are loads from global memory like any others."""
     for kind, code in _CODES:
-        moved = summed(accesses, "global", kind)
-        yield _exact(
-            f"global {kind} requests", moved.requests, report, _L1.format("t_requests", "global", code)
+        moved = summed(accesses, "global", kind, None)
+        requests, sectors = (
+            counters.get(_L1.format(what, "global", code)) for what in ("t_requests", "t_sectors")
         )
-        sectors = _L1.format("t_sectors", "global", code)
-        yield Comparison(
-            f"global {kind} sectors", moved.cost, report.get(sectors), SECTOR_TOLERANCE, moved.cost
-        )
-    copies = summed(accesses, "global", "load", True)
-    if copies.requests:
-        for what, predicted in (("requests", copies.requests), ("sectors", copies.cost)):
-            names = [_ASYNC.format(what, cache) for cache in ("access", "bypass")]
-            parts = [report[name] for name in names if name in report]
-            measured = sum(parts) if parts else None
-            yield Comparison(f"async copy {what}", predicted, measured, SECTOR_TOLERANCE, predicted)
+        yield _exact(f"global {kind} requests", moved.requests, requests)
+        yield _within(f"global {kind} sectors", moved.cost, sectors, SECTOR_TOLERANCE)
+
+
+def _copies(accesses: Sequence[Access], measured: Measured) -> Iterator[Comparison]:
+    """The part of the above that asynchronous copies have, and what they do to shared memory."""
+    loads = summed(accesses, "global", "load", True)
+    if not loads.requests:
+        return
+    for what, predicted in (("requests", loads.requests), ("sectors", loads.cost)):
+        names = [_ASYNC.format(what, cache) for cache in ("access", "bypass")]
+        parts = [measured.counters[name] for name in names if name in measured.counters]
+        yield _within(f"async copy {what}", predicted, sum(parts) if parts else None, SECTOR_TOLERANCE)
+    # Some versions of the profiler attribute no wavefronts to copies.
+    count = measured.shared.get("copy") if measured.shared is not None else None
+    wavefronts = count.wavefronts if count is not None and count.wavefronts else None
+    stores = summed(accesses, "shared", "store", True)
+    yield _within("async copy wavefronts", stores.cost, wavefronts, WAVEFRONT_TOLERANCE)
+
+
+def _resources(
+    machine: Compiled | None, occupancy: Occupancy, counters: Mapping[str, float]
+) -> Iterator[Comparison]:
     if machine is not None:
-        yield _exact("registers", machine.usage.registers, report, "launch__registers_per_thread")
-        yield _exact("instructions", machine.instructions, report, "smsp__inst_executed.sum")
-        threads = report.get(_FFMA)
-        ffmas = None if threads is None else threads / 32
-        predicted = machine.mix.get("FFMA", 0)
-        yield Comparison("FFMA instructions", predicted, ffmas, WAVEFRONT_TOLERANCE, predicted)
-    limits = [report[name] for limit in _LIMITS if (name := _LIMIT.format(limit)) in report]
-    yield Comparison("blocks per SM", occupancy.blocks, min(limits, default=None), 0.0, occupancy.blocks)
+        yield _exact("registers", machine.usage.registers, counters.get("launch__registers_per_thread"))
+        yield _exact("instructions", machine.instructions, counters.get("smsp__inst_executed.sum"))
+        threads = counters.get(_FFMA)
+        ffmas = None if threads is None else threads / WARP_SIZE
+        yield _within("FFMA instructions", machine.mix.get("FFMA", 0), ffmas, WAVEFRONT_TOLERANCE)
+    limits = [counters[name] for limit in _LIMITS if (name := _LIMIT.format(limit)) in counters]
+    yield _exact("blocks per SM", occupancy.blocks, min(limits, default=None))
 
 
-def _exact(name: str, predicted: int, report: Report, metric: str) -> Comparison:
-    return Comparison(name, predicted, report.get(metric), 0.0, predicted)
+def _exact(name: str, predicted: int, measured: float | None) -> Comparison:
+    return _within(name, predicted, measured, 0.0)
 
 
-def stalls(report: Report) -> tuple[tuple[str, float], ...]:
+def _within(name: str, predicted: int, measured: float | None, tolerance: float) -> Comparison:
+    return Comparison(name, predicted, measured, tolerance, predicted)
+
+
+@dataclass(frozen=True, slots=True)
+class Arbitration:
+    """Wavefronts of one kind that the pipe counted beyond its instructions' own.
+
+    `share` is a part of the instructions' own wavefronts.
+    """
+
+    kind: Kind
+    wavefronts: float
+    share: float
+
+
+def arbitration(measured: Measured) -> tuple[Arbitration, ...]:
+    """What the pipe counted beyond the counts by instruction; empty where one of the two was not measured."""
+    found = []
+    for kind, code in _CODES:
+        pipe, own = measured.counters.get(_WAVEFRONTS.format(code)), _by_instruction(kind, measured)
+        if pipe is not None and own:
+            found.append(Arbitration(kind, pipe - own, (pipe - own) / own))
+    return tuple(found)
+
+
+def stalls(measured: Measured) -> tuple[tuple[str, float], ...]:
     """(what warps wait for, warps waiting per issued instruction), the largest first; zeros are left out."""
-    found = [
-        (words, report[name]) for stall, words in STALLS.items() if (name := _STALL.format(stall)) in report
-    ]
+    found = ((words, measured.counters.get(_STALL.format(stall), 0.0)) for stall, words in STALLS.items())
     return tuple(sorted((pair for pair in found if pair[1] > 0), key=lambda pair: -pair[1]))

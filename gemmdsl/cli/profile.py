@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,13 @@ import click
 from gemmdsl.cli.explain import ShapeType
 
 if TYPE_CHECKING:
-    from gemmdsl.analysis.ncu import Comparison, Report
+    from gemmdsl.analysis.ncu import Comparison
+    from gemmdsl.analysis.ncu_report import Measured
     from gemmdsl.explain.model import Model
 
 _FAILED = 1
 _TIMEOUT = 600.0
-SCHEMA = "gemmdsl.profile/1"
+SCHEMA = "gemmdsl.profile/2"
 
 
 @click.command()
@@ -29,7 +31,10 @@ SCHEMA = "gemmdsl.profile/1"
     "--shape", type=ShapeType(), default="2048", show_default=True, help="M, N and K, or one for all."
 )
 @click.option(
-    "--report", metavar="CSV", help="Compare with what ncu printed elsewhere instead of running it here."
+    "--report",
+    metavar="CSV",
+    multiple=True,
+    help="Compare with what ncu printed elsewhere instead of running it here; give it once for each file.",
 )
 @click.option("--script", is_flag=True, help="Print the commands that profile by hand, and run nothing.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -40,7 +45,7 @@ def command(
     schedule: str | None,
     target: str | None,
     shape: tuple[int, int, int],
-    report: str | None,
+    report: tuple[str, ...],
     script: bool,
     output_format: str,
 ) -> None:
@@ -69,89 +74,102 @@ def command(
         ctx.exit(_FAILED)
 
 
-def _words(report: Model, tool: str, program: str) -> tuple[str, ...]:
-    """The command that profiles the entry that the launcher takes."""
-    from gemmdsl.analysis.ncu import command as profile
-
+def _entry(report: Model) -> str:
+    """The entry that the launcher takes."""
     entry = report.source.plan.select(report.shape.sizes)
     assert entry is not None, "the model has looked at the preconditions"
+    return entry.name
+
+
+def _words(report: Model, tool: str, file: str, program: str) -> tuple[str, ...]:
+    """The command that profiles into a report file."""
+    from gemmdsl.analysis.ncu import collect
+
     asynchronous = any(access.asynchronous for access in report.counted)
     sizes = (str(report.shape.m), str(report.shape.n), str(report.shape.k), "1")
-    return profile(tool, entry.name, asynchronous, (program, *sizes))
+    return collect(tool, _entry(report), asynchronous, file, (program, *sizes))
 
 
 def _script(file: str, report: Model) -> str:
+    from gemmdsl.analysis.ncu import exports
+
     symbol, target = report.spec.symbol, report.spec.target.name
-    name = report.spec.schedule.name
-    compile_words = (
-        "gemmdsl",
-        "compile",
-        file,
-        "-s",
-        name,
-        "-t",
-        target,
-        "--emit",
-        "cu,header,main",
-        "-d",
-        ".",
-    )
-    build = (
-        "nvcc",
-        "-std=c++17",
-        "-O3",
-        f"-arch={target}",
-        f"{symbol}.cu",
-        f"{symbol}_main.cu",
-        "-o",
-        symbol,
-    )
-    compare = ("gemmdsl", "profile", file, "-s", name, "-t", target, "--shape", str(report.shape))
+    schedule = ("-s", report.spec.schedule.name, "-t", target)
+    texts = ("--emit", "cu,header,main", "-d", ".")
+    sources = (f"{symbol}.cu", f"{symbol}_main.cu")
+    kept = f"{symbol}.ncu-rep"
+    raw, source = (shlex.join(words) for words in exports("ncu", kept))
     return "\n".join(
         (
-            shlex.join(compile_words),
-            shlex.join(build),
-            f"{shlex.join(_words(report, 'ncu', f'./{symbol}'))} > {symbol}.csv",
-            f"{shlex.join(compare)} --report {symbol}.csv",
+            shlex.join(("gemmdsl", "compile", file, *schedule, *texts)),
+            shlex.join(("nvcc", "-std=c++17", "-O3", f"-arch={target}", *sources, "-o", symbol)),
+            shlex.join(_words(report, "ncu", kept, f"./{symbol}")),
+            f"{raw} > {symbol}.csv",
+            f"{source} >> {symbol}.csv",
+            shlex.join(
+                (
+                    "gemmdsl",
+                    "profile",
+                    file,
+                    *schedule,
+                    "--shape",
+                    str(report.shape),
+                    "--report",
+                    f"{symbol}.csv",
+                )
+            ),
             "",
         )
     )
 
 
-def _measured(report: Model, path: str | None) -> Report:
-    """The counters, from a file or from a run of ncu."""
-    from gemmdsl.analysis.ncu import read_report
+def _measured(report: Model, paths: tuple[str, ...]) -> Measured:
+    """The counters, from files or from a run of ncu."""
+    from gemmdsl.analysis.ncu_report import read_report
     from gemmdsl.diagnostics import GemmError, error
+
+    if not paths:
+        return _run(report)
+    named = ", ".join(paths)
+    try:
+        text = "\n".join(Path(path).read_text(encoding="utf-8") for path in paths)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise GemmError([error("G732", f"cannot read the report {named}: {problem}")]) from problem
+    try:
+        return read_report(text, _entry(report))
+    except ValueError as problem:
+        raise GemmError([error("G732", f"{named} is no report of `ncu --csv`: {problem}")]) from problem
+
+
+def _run(report: Model) -> Measured:
+    from gemmdsl.analysis.ncu import exports
+    from gemmdsl.analysis.ncu_report import read_report
     from gemmdsl.toolchain import find_tool
     from gemmdsl.toolchain.errors import refused
     from gemmdsl.toolchain.process import run_tool
     from gemmdsl.toolchain.program import compile_program
 
-    if path is not None:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise GemmError([error("G732", f"cannot read the report {path}: {problem}")]) from problem
-        try:
-            return read_report(text)[0]
-        except ValueError as problem:
-            raise GemmError([error("G732", f"{path} is no report of `ncu --csv`: {problem}")]) from problem
-    tool = find_tool("ncu")
+    tool = str(find_tool("ncu").path)
     symbol, source = report.spec.symbol, report.source
     files = {f"{symbol}.cu": source.text, f"{symbol}.h": source.header, f"{symbol}_main.cu": source.main}
     with tempfile.TemporaryDirectory(prefix="gemmdsl-") as name:
-        built = compile_program(Path(name), files, source.target, symbol)
-        outcome = run_tool(_words(report, str(tool.path), str(built)), Path(name), _TIMEOUT)
+        folder = Path(name)
+        built, kept = compile_program(folder, files, source.target, symbol), folder / f"{symbol}.ncu-rep"
+        outcome = run_tool(_words(report, tool, str(kept), str(built)), folder, _TIMEOUT)
+        pages = [
+            run_tool(words, folder, _TIMEOUT).text for words in exports(tool, str(kept)) if kept.exists()
+        ]
     try:
-        return read_report(outcome.text)[0]
+        return read_report("\n".join(pages), _entry(report))
     except ValueError as problem:
         said = (outcome.messages + outcome.text).strip() or str(problem)
         raise refused("ncu", f"{symbol} at {report.shape}", outcome.status, said) from problem
 
 
-def _text(report: Model, rows: tuple[Comparison, ...], measured: Report) -> str:
-    from gemmdsl.analysis.ncu import SPEEDS, stalls
+def _text(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> str:
+    from gemmdsl.analysis.ncu import SPEEDS, arbitration, stalls
 
+    counters = measured.counters
     lines = [
         f"{report.spec.schedule.name} for {report.spec.problem.name} on {report.spec.target.name},"
         f" {report.shape}, path {report.path.name}",
@@ -165,10 +183,21 @@ def _text(report: Model, rows: tuple[Comparison, ...], measured: Report) -> str:
         lines.append(
             f"  {row.name:<28} {row.predicted:17,.0f} {row.measured:17,.0f} {row.difference:11.3%}{mark}"
         )
+    added = arbitration(measured)
+    if added:
+        lines.append(
+            "\n  Wavefronts that the pipe counted beyond those of its instructions, as conflicts: arbitration"
+        )
+        lines += [
+            f"    {f'shared {one.kind}s':<26} {'':17} {one.wavefronts:17,.0f} {one.share:11.3%}"
+            for one in added
+        ]
+    elif measured.shared is None:
+        lines.append("\n  No counts by instruction: shared wavefronts and conflicts include arbitration")
     lines.append("")
     for metric, words in SPEEDS.items():
-        if metric in measured:
-            shown = f"{measured[metric] / 1e3:.1f} us" if words == "time" else f"{measured[metric]:.1f}"
+        if metric in counters:
+            shown = f"{counters[metric] / 1e3:.1f} us" if words == "time" else f"{counters[metric]:.1f}"
             lines.append(f"  {words:<40} {shown:>12}")
     waiting = stalls(measured)
     if waiting:
@@ -177,9 +206,10 @@ def _text(report: Model, rows: tuple[Comparison, ...], measured: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _document(report: Model, rows: tuple[Comparison, ...], measured: Report) -> str:
-    from gemmdsl.analysis.ncu import stalls
+def _document(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> str:
+    from gemmdsl.analysis.ncu import arbitration, stalls
 
+    shared = measured.shared
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "schedule": report.spec.schedule.name,
@@ -197,7 +227,12 @@ def _document(report: Model, rows: tuple[Comparison, ...], measured: Report) -> 
             }
             for row in rows
         ],
+        "arbitration": [
+            {"kind": one.kind, "wavefronts": one.wavefronts, "share": one.share}
+            for one in arbitration(measured)
+        ],
+        "by_instruction": None if shared is None else {kind: asdict(count) for kind, count in shared.items()},
         "stalls": dict(stalls(measured)),
-        "metrics": dict(measured),
+        "metrics": dict(measured.counters),
     }
     return json.dumps(found, indent=2) + "\n"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from gemmdsl.analysis.ncu import STALLS, compare, metrics, read_report, stalls
+from gemmdsl.analysis.ncu import STALLS, Comparison, arbitration, compare, metrics, stalls
+from gemmdsl.analysis.ncu_report import SharedCount, read_report, shared_rows
 from gemmdsl.cli import group
 from gemmdsl.explain.model import Model
 from tests.analysis.test_explain import LADDER, report
@@ -39,39 +41,77 @@ COUNTERS = {
 }
 
 
-def table(counters: dict[str, str]) -> str:
-    """What `ncu --csv --page raw` prints, with what the program says around it."""
+# As a version of Nsight Compute names them, with a few of the hundred columns of either page.
+LABELS = (
+    "Address,Source,Warp Stall Sampling (All Samples),Instructions Executed,# Samples,Address Space,"
+    "L1 Wavefronts Shared Excessive,L1 Wavefronts Shared,L1 Wavefronts Shared Ideal"
+)
+NAMES = (
+    "Address,Source,smsp__pcsamp_sample_count,inst_executed,smsp__pcsamp_warps_issue_stalled_wait,"
+    "memory_type,derived__memory_l1_wavefronts_shared_excessive,memory_l1_wavefronts_shared,"
+    "memory_l1_wavefronts_shared_ideal"
+)
+INSTRUCTIONS = (
+    ("      LDS.128 R4, [R2+0x100] ", 8_388_608, 33_554_432, 33_554_432),
+    ("@!P0  LDS.U.128 R8, [R3] ", 8_388_608, 50_331_648, 16_777_216),
+    ("      STS [R6+UR4], R7 ", 2_097_152, 4_194_304, 2_097_152),
+    ("@P1 STS.128 [R6], R8 ", 524_288, 2_097_152, 2_097_152),
+    ("      FFMA R1, R2, R3, R1 ", 268_435_456, 0, 0),
+    ("      LDG.E.128 R12, desc[UR8][R2.64] ", 1_048_576, 0, 0),
+)
+
+
+def printed(rows: list[list[str]]) -> str:
     text = io.StringIO()
-    rows = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    rows.writerow(["ID", "Process ID", "Kernel Name", "Block Size", *counters])
-    rows.writerow(["", "", "", "", *("inst" for _ in counters)])
-    rows.writerow(["0", "77", "sgemm_v3_fast", "(256, 1, 1)", *counters.values()])
-    return f"==PROF== Connected to process 77\n2048x2048x2048  error 0\n{text.getvalue()}==PROF== bye\n"
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def table(counters: dict[str, str], kernel: str = "sgemm_v3_fast") -> str:
+    """What `ncu --csv --page raw` prints, with what the program says around it."""
+    shown = printed(
+        [
+            ["ID", "Process ID", "Kernel Name", "Block Size", *counters],
+            ["", "", "", "", *("inst" for _ in counters)],
+            ["0", "77", kernel, "(256, 1, 1)", *counters.values()],
+        ]
+    )
+    return f"==PROF== Connected to process 77\n2048x2048x2048  error 0\n{shown}==PROF== bye\n"
+
+
+def source(columns: str = LABELS, kernel: str = "sgemm_v3_fast", banner: str = "Kernel Name") -> str:
+    """What `ncu --csv --page source --print-source sass` prints."""
+    rows = [[banner, kernel], columns.split(",")]
+    for number, (text, executed, wavefronts, ideal) in enumerate(INSTRUCTIONS):
+        cells = (f"0x7f{number:06x}0", text, "12", executed, "12", "-", wavefronts - ideal, wavefronts, ideal)
+        rows.append([str(cell) for cell in cells])
+    return printed(rows)
 
 
 def model_of_v3() -> Model:
     return report("v3")
 
 
-def test_equal_counters_are_equal() -> None:
+def compared(text: str) -> dict[str, Comparison]:
     found = model_of_v3()
-    rows = compare(None, found.accesses, found.occupancy, read_report(table(COUNTERS))[0])
-    assert [row.name for row in rows if row.equal is not True] == []
+    rows = compare(None, found.accesses, found.occupancy, read_report(text, "sgemm_v3_fast"))
+    return {row.name: row for row in rows}
+
+
+def test_equal_counters_are_equal() -> None:
+    rows = compared(table(COUNTERS))
+    assert [name for name, row in rows.items() if row.equal is not True] == []
     assert len(rows) == 11
 
 
 def test_what_differs_is_marked() -> None:
-    found = model_of_v3()
     changed = COUNTERS | {
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "84,000,000",
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "16,700,000",
         "launch__occupancy_limit_shared_mem": "1",
     }
     del changed["smsp__inst_executed_op_shared_st.sum"]
-    rows = {
-        row.name: row
-        for row in compare(None, found.accesses, found.occupancy, read_report(table(changed))[0])
-    }
+    rows = compared(table(changed))
     assert rows["shared load wavefronts"].equal is False
     assert rows["blocks per SM"].equal is False
     # Half a percent of the sectors is within what is asked for.
@@ -79,8 +119,90 @@ def test_what_differs_is_marked() -> None:
     assert rows["shared store instructions"].equal is None
 
 
+def test_arbitration_is_told_apart() -> None:
+    """The pipe counts stores that waited for loads as conflicts; by instruction they are not there."""
+    busy = COUNTERS | {
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "6,500,000",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "2,305,696",
+    }
+    rows = compared(table(busy))
+    assert rows["shared store wavefronts"].equal is False
+    assert rows["shared store bank conflicts"].equal is False
+    rows = compared(table(busy) + source())
+    assert rows["shared store wavefronts"].measured == 6_291_456
+    assert rows["shared store bank conflicts"].measured == 2_097_152
+    assert [name for name, row in rows.items() if row.equal is not True] == []
+    loads, stores = arbitration(read_report(table(busy) + source(), "sgemm_v3_fast"))
+    assert (loads.kind, loads.wavefronts) == ("load", 83_890_000 - 83_886_080)
+    assert (stores.kind, stores.wavefronts) == ("store", 6_500_000 - 6_291_456)
+    assert stores.share == pytest.approx(0.0331, abs=5e-5)
+    assert arbitration(read_report(table(busy), "sgemm_v3_fast")) == ()
+
+
+@pytest.mark.parametrize("columns", [LABELS, NAMES])
+@pytest.mark.parametrize("banner", ["Kernel Name", "Function Name"])
+@pytest.mark.parametrize("kernel", ["sgemm_v3_fast", "void sgemm_v3_fast(int, float const *)"])
+def test_counts_by_instruction_are_read(columns: str, banner: str, kernel: str) -> None:
+    page = source(columns, kernel, banner)
+    other = source(columns, "sgemm_v4_fast", banner)
+    for text in (table(COUNTERS) + page + other, other + page + table(COUNTERS)):
+        found = read_report(text, "sgemm_v3_fast").shared
+        assert found == {
+            "load": SharedCount(16_777_216, 83_886_080, 50_331_648),
+            "store": SharedCount(2_621_440, 6_291_456, 4_194_304),
+        }
+    # What is kept of a page says the same.
+    short = "\n".join(shared_rows(page + other))
+    assert read_report(table(COUNTERS) + short, "sgemm_v3_fast").shared == found
+    assert len(short) < len(page + other)
+
+
+def test_the_launch_is_found_by_its_kernel() -> None:
+    text = table(COUNTERS) + table({"smsp__inst_executed.sum": "5"}, "other") + table(COUNTERS, "third")
+    assert read_report(text, "other").counters == {
+        "smsp__inst_executed.sum": 5.0,
+        "ID": 0.0,
+        "Process ID": 77.0,
+    }
+    with pytest.raises(ValueError, match="no launch of none was profiled, but other, sgemm_v3_fast, third"):
+        read_report(text, "none")
+
+
+def copies(schedule: str = "v5_async") -> dict[str, Comparison]:
+    """Counters of a kernel with asynchronous copies, as measured on an H200."""
+    counted = COUNTERS | {
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "2,621,440",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "16,777,216",
+        "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum": "2,097,152",
+        "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum": "524,288",
+        "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum": "8,388,608",
+        "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum": "8,388,608",
+    }
+    page = printed(
+        [
+            ["Kernel Name", "sgemm_v5_async_fast"],
+            ["Source", "L1 Wavefronts Shared"],
+            ["LDGSTS.E [R5], desc[UR4][R6.64]", "2,097,152"],
+            ["LDGSTS.E.BYPASS.128 [R5+0x10], desc[UR4][R6.64]", "2,097,152"],
+        ]
+    )
+    found = report("v5_async")
+    measured = read_report(table(counted, "sgemm_v5_async_fast") + page, "sgemm_v5_async_fast")
+    return {row.name: row for row in compare(None, found.accesses, found.occupancy, measured)}
+
+
+def test_copies_are_loads_from_global_memory() -> None:
+    rows = copies()
+    for name in ("global load requests", "async copy requests"):
+        assert (rows[name].predicted, rows[name].measured) == (2_621_440, 2_621_440)
+    for name in ("global load sectors", "async copy sectors"):
+        assert (rows[name].predicted, rows[name].measured) == (16_777_216, 16_777_216)
+    assert rows["async copy wavefronts"].equal is True
+    assert rows["shared store wavefronts"].equal is True
+
+
 def test_stalls_are_named_in_words() -> None:
-    assert stalls(read_report(table(COUNTERS))[0]) == (
+    assert stalls(read_report(table(COUNTERS), "sgemm_v3_fast")) == (
         ("the fixed delay of its last instruction", 0.75),
         ("other warps at a barrier", 0.25),
     )
@@ -95,10 +217,15 @@ def test_metrics_are_asked_for_once() -> None:
     assert len(STALLS) == len(set(STALLS.values()))
 
 
-@pytest.mark.parametrize("text", ["", "==ERROR== no permission\n", '"ID","Kernel Name"\n"",""\n'])
+@pytest.mark.parametrize("text", ["", "==ERROR== no permission\n", '"ID","Kernel Name"\n"",""\n', source()])
 def test_no_report_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no "):
-        read_report(text)
+    with pytest.raises(ValueError, match="no table"):
+        read_report(text, "sgemm_v3_fast")
+
+
+def test_a_line_that_never_ends_is_refused() -> None:
+    with pytest.raises(ValueError, match="field larger"):
+        read_report("x" * 200_000, "sgemm_v3_fast")
 
 
 def run(*words: str) -> tuple[int, str, str]:
@@ -116,22 +243,32 @@ def test_a_wrong_report_is_told(tmp_path: Path) -> None:
 
 
 def test_a_report_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "report.csv"
-    path.write_text(table(COUNTERS), encoding="utf-8")
-    code, shown, _ = run("-s", "v3", "--report", str(path))
+    raw, page = tmp_path / "raw.csv", tmp_path / "source.csv"
+    raw.write_text(table(COUNTERS), encoding="utf-8")
+    page.write_text(source(), encoding="utf-8")
+    _, shown, _ = run("-s", "v3", "--report", str(raw))
     assert "shared load wavefronts" in shown
     assert "83,890,000" in shown
+    assert "No counts by instruction" in shown
     assert "time" in shown
-    code, shown, _ = run("-s", "v3", "--report", str(path), "--output-format", "json")
-    counters = {row["name"]: row for row in json.loads(shown)["counters"]}
+    _, shown, _ = run("-s", "v3", "--report", str(raw), "--report", str(page))
+    assert re.search(r"arbitration\n +shared loads +3,920 +0.005%\n +shared stores +0 +0.000%\n", shown)
+    words = ("-s", "v3", "--report", str(raw), "--report", str(page), "--output-format", "json")
+    _, shown, _ = run(*words)
+    found = json.loads(shown)
+    counters = {row["name"]: row for row in found["counters"]}
     assert counters["shared load bank conflicts"]["predicted"] == 33_554_432
-    assert code == 0
+    assert counters["shared load wavefronts"]["measured"] == 83_886_080
+    assert found["by_instruction"]["store"]["executed"] == 2_621_440
+    assert [one["kind"] for one in found["arbitration"]] == ["load", "store"]
 
 
 def test_the_script_can_be_run_by_hand() -> None:
     code, shown, _ = run("-s", "v5_async", "-t", "sm_90", "--shape", "512", "--script")
     assert code == 0
     lines = [shlex.split(line) for line in shown.splitlines()]
-    assert [words[0] for words in lines] == ["gemmdsl", "nvcc", "ncu", "gemmdsl"]
+    assert [words[0] for words in lines] == ["gemmdsl", "nvcc", "ncu", "ncu", "ncu", "gemmdsl"]
     assert "regex:^sgemm_v5_async_fast$" in lines[2]
+    assert lines[2][lines[2].index("--export") + 1] == lines[3][lines[3].index("--import") + 1]
+    assert lines[4][-2:] == [">>", lines[5][-1]]
     assert "ldgsts" in shown
