@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gemmdsl
-from gemmdsl.emulator import benchmark
+from gemmdsl.bench import emulator as benchmark
 from gemmdsl.launch_errors import LaunchError
 from tests.emulator.samples import PINGPONG, PIPELINE, one_block
 from tests.emulator.test_checker import finding
@@ -94,3 +94,29 @@ def test_the_benchmark_keeps_to_its_limits(capsys: pytest.CaptureFixture[str]) -
     assert "million FMA/s" in told
     assert "times as long" in told
     assert "compiled and run" in told
+
+
+ALIASED = """gemm 1
+
+problem sgemm {
+  A: f32[M, K]
+  B: f32[K, N]
+  C: f32[M, N] = alpha * A @ B + beta * C
+}
+
+schedule aliased for sgemm on sm_80 {
+  block 32 x 32 x 8
+  thread 4 x 4
+  stage B { load vector 4 store vector 2 }
+}
+"""
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("checked", [False, True])
+def test_words_written_as_one_vector_are_read_as_another(checked: bool) -> None:
+    kernel = gemmdsl.loads(ALIASED).compile()
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-8, 9, (32, 8)), rng.integers(-8, 9, (8, 32))
+    for entry in kernel.launch_plan.entries:
+        assert (kernel.run(a, b, entry=entry.path, checked=checked) == a @ b).all(), entry.path
