@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
+from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.api import CompiledKernel
 from gemmdsl.bench.baseline import Baseline, Buffers
-from gemmdsl.bench.occupancy import blocks_per_sm
-from gemmdsl.bench.support import Ceilings, Support, strides
+from gemmdsl.bench.support import Ceilings, Support, row_of, strides
 from gemmdsl.bench.timing import Enqueue, Samples, interleaved
 from gemmdsl.cuda_source import EntryPoint
 from gemmdsl.diagnostics import GemmError
@@ -228,9 +228,9 @@ class _Session:
                 registers=usage.registers,
                 spilled=spilled,
                 shared=shared,
-                blocks_per_sm=blocks_per_sm(
-                    self._gpu.limits, source.plan.threads, usage.registers, max(shared, usage.shared)
-                ),
+                blocks_per_sm=occupancy(
+                    row_of(self._gpu.limits), source.plan.threads, usage.registers, max(shared, usage.shared)
+                ).blocks,
             )
             if spilled and not self._chosen.allow_spills:
                 told = f"{entry.name} spills {usage.spill_stores} bytes of registers"

@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.bench import Row, Settings, Subject, measure, report
 from gemmdsl.bench.baseline import Buffers, cublas
-from gemmdsl.bench.occupancy import blocks_per_sm
 from gemmdsl.bench.plot import drawn
 from gemmdsl.bench.session import Report, Shape
-from gemmdsl.bench.support import Ceilings
+from gemmdsl.bench.support import Ceilings, row_of
 from gemmdsl.bench.timing import Samples
 from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.runtime import gpu
 from gemmdsl.spec import Operand, Order, Problem
+from gemmdsl.target import TARGETS
 from gemmdsl.toolchain import Cubin, ToolError, Usage
 from tests import examples
 from tests.bench import libraries
@@ -242,12 +243,20 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.diagnostics[0].code == "G951"
 
 
-@pytest.mark.parametrize(
-    ("threads", "registers", "shared", "blocks"),
-    [(256, 128, 0, 2), (256, 32, 0, 8), (32, 16, 0, 32), (128, 64, 100_000, 2), (256, 255, 1024, 1)],
-)
-def test_occupancy(world: World, threads: int, registers: int, shared: int, blocks: int) -> None:
-    assert blocks_per_sm(gpu().limits, threads, registers, shared) == blocks
+def test_resident_blocks(world: World) -> None:
+    row = row_of(gpu().limits)
+    assert row == TARGETS["sm_90"]
+    world.usage = (Usage("sgemm_odd_general", "sm_90", 128, 0, 0, 0, 2048, 1, 400),)
+    (measured,) = measure(gpu(), [subject(world)], [SHAPE], None, QUICK).rows
+    assert measured.blocks_per_sm == occupancy(row, 70, 128, 2048).blocks == 5
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("sm_130", "sm_121"), ("sm_88", "sm_87"), ("sm_60", "sm_75")])
+def test_a_device_that_is_not_in_the_table(world: World, name: str, nearest: str) -> None:
+    limits = replace(gpu().limits, target=name, shared_per_sm=65536, threads_per_sm=1536)
+    row = row_of(limits)
+    assert (row.name, row.shared_per_sm, row.max_threads_per_sm) == (name, 65536, 1536)
+    assert row.max_blocks_per_sm == TARGETS[nearest].max_blocks_per_sm
 
 
 def bench(*words: str) -> Result:
