@@ -119,6 +119,7 @@ def options(rng: random.Random) -> Options:
         for axis in "MNK"
         if rng.random() < 0.1
     ]
+    buffers = maybe(rng.choice((1, 2, 3, 8, 16, 17)))
     return Options(
         block=pair() if rng.random() < 0.2 else (*pair(), max(1, number())),
         warp=maybe(pair()),  # type: ignore[arg-type]
@@ -129,8 +130,11 @@ def options(rng: random.Random) -> Options:
         a=stage(),
         b=stage(),
         c_vector=maybe(rng.choice((1, 2, 4, 3))),  # type: ignore[arg-type]
-        buffers=maybe(rng.choice((1, 2, 3, 8, 16, 17))),  # type: ignore[arg-type]
-        asynchronous=False,
+        buffers=buffers,  # type: ignore[arg-type]
+        asynchronous=buffers is not None and rng.random() < 0.3,
+        copy_step=rng.choice((0, 0, 0, 1, 3, 300)) if buffers else 0,
+        fragments=maybe(rng.choice((1, 2, 0, 3))),  # type: ignore[arg-type]
+        fma_along=maybe(rng.choice(("M", "N"))),  # type: ignore[arg-type]
         min_blocks=maybe(rng.choice((1, 2, 16, 32, 33))),  # type: ignore[arg-type]
         assumptions=tuple(assumptions),
     )
@@ -146,7 +150,7 @@ def perturbed(rng: random.Random, right: Options) -> Options:
         right = replace(right, lane_order=LaneOrder.ROW)
     if right.thread is None:
         right = replace(right, piece=None)
-    return right if right.buffers else replace(right, asynchronous=False)
+    return right if right.buffers else replace(right, asynchronous=False, copy_step=0)
 
 
 def run(count: int, start: int) -> Tally:

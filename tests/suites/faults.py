@@ -40,6 +40,15 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\[\(tile \+ (1|BUFFERS - 1)\) % BUFFERS\]", "[tile % BUFFERS]"),
         (r"stages\[0\]", "stages[1 % BUFFERS]"),
     ),
+    "wrong set of fragments": (
+        (r"\[\(k \+ 1\) % FRAGMENTS\]", "[k % FRAGMENTS]"),
+        (r"\[k % FRAGMENTS\]", "[(k + 1) % FRAGMENTS]"),
+        (r"([ab])\[0\](?=, stage)", r"\1[1 % FRAGMENTS]"),
+    ),
+    "slots out of step": (
+        (r"slot = wrap\((\w+) \+ 1, BUFFERS\)", r"slot = \1"),
+        (r"wrap\(slot \+ \([^()]*\), BUFFERS\)", "slot"),
+    ),
     "prefetch one tile short": ((r"tile < BUFFERS - 1;", "tile < BUFFERS - 2;"),),
     "prefetch beyond the last tile": (
         (r"if \(tile \+ 1 < k_tiles\)", "if (tile < k_tiles)"),
@@ -73,8 +82,8 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "grid rounded down": ((r"([MN]) / BLOCK_([MN]) \+ \([MN] % BLOCK_[MN] != 0\)", r"\1 / BLOCK_\2"),),
     "block raster exchanged": (
-        (r"\(blockIdx\.x\) / blocks_n", "(blockIdx.x) % blocks_n"),
-        (r"\(blockIdx\.x\) % blocks_n", "(blockIdx.x) / blocks_n"),
+        (r"block / blocks_n", "block % blocks_n"),
+        (r"block % blocks_n", "block / blocks_n"),
     ),
     "last K tile stale": ((r"depth / BLOCK_K \+ \(depth % BLOCK_K != 0\)", "depth / BLOCK_K"),),
     "K tile too long": ((r"depth / BLOCK_K \+ \(depth % BLOCK_K != 0\)", "depth / BLOCK_K + 1"),),

@@ -26,6 +26,7 @@ HOSTS = (
     ("async_four", "NN"),
     ("swizzled", "NT"),
     ("odd", "TN"),
+    ("turns", "NN"),
 )
 _SECONDS = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -51,7 +52,7 @@ EQUIVALENT: dict[Key, str] = {
         (design, "tail filled with ones", "load_global", *_FILL): (
             "only C is loaded through it, and what lies beyond the edge is not stored"
         )
-        for design in ("naive_blocked", "async_four")
+        for design in ("naive_blocked", "async_four", "turns")
     },
     **{
         (design, "wrong transposition", function, *_PLACE): _ONCE
@@ -59,6 +60,7 @@ EQUIVALENT: dict[Key, str] = {
             ("ping_pong", "store_b"),
             ("warps", "store_b"),
             ("async_four", "copy_b_async"),
+            ("turns", "copy_b_async"),
         )
     },
     **{

@@ -159,6 +159,15 @@ def test_a_comparison_never_lets_nan_pass(bad: float) -> None:
     assert not compare(problem, np.full((3, 3), np.nan, np.float32), a, b).ok
 
 
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_loads_wider_than_the_stores_that_follow(n: int) -> None:
+    # Registers written as one vector type and read as another are two arrays to an optimising compiler.
+    text = PROBLEM.format(a="", b="col").replace("alpha * A @ B + beta * C", "A @ B")
+    words = "block 12 x 3 x 4 thread 3 x 3 stage B { load vector 4 store vector 2 }"
+    kernel = gemmdsl.loads(f"{text} schedule s for p on sm_80 {{ {words} }}").compile()
+    check(kernel, 1, n, 5, checked=False, ldb=12)
+
+
 @pytest.mark.parametrize(
     "words",
     [
