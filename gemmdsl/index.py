@@ -318,6 +318,9 @@ def unequal(left: Expr, right: Expr) -> Expr:
 
 def either(left: Expr, right: Expr) -> Expr:
     """1 where left or right is not 0, else 0."""
+    for one, other in ((left, right), (right, left)):
+        if constant(one) == 0 and 0 <= other.lo <= other.hi <= 1:
+            return other
     return _make("||", left, right, 0, 1)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from gemmdsl.conditions import Condition
-from gemmdsl.index import UNBOUNDED, Bound, Expr, Named, Var
+from gemmdsl.index import UNBOUNDED, Bound, Expr, Int, Named, Var, choose, equal, wrap
 from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes
 
@@ -51,6 +51,11 @@ class Counter:
     value: Bound
     start: Expr
     modulus: Named
+
+    @property
+    def following(self) -> Expr:
+        """Its value in the next iteration."""
+        return wrap(self.value + 1, self.modulus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +210,14 @@ class FmaOrder:
 
     along: Literal["M", "N"] = "N"
     snake: bool = False
+
+    def loops(self, threads: ThreadMap) -> tuple[Var, Var]:
+        """The counters of outer and inner loop."""
+        return (threads.i, threads.j) if self.along == "N" else (threads.j, threads.i)
+
+    def index(self, outer: Var, step: Expr, count: Named) -> Expr:
+        """The inner counter's value at a step of line `outer`, which has `count` of them."""
+        return choose(equal(outer % 2, Int(0)), step, count - 1 - step) if self.snake else step
 
 
 @dataclass(frozen=True, slots=True)

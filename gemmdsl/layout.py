@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, coordinate
 from gemmdsl.index import Bound, Expr, Int, Named, Var, free, split
-from gemmdsl.spec import LaneOrder, Operand
+from gemmdsl.spec import Axis, LaneOrder, Operand
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 
 WARP_SIZE = Named("WARP_SIZE", Int(LANES_PER_WARP))
@@ -32,6 +33,10 @@ class GridMap:
 
     row: Expr
     col: Expr
+
+    def origin(self, block_m: Named, block_n: Named) -> tuple[Expr, Expr]:
+        """First row and column of the block's tile of C: what BLOCK_ROW and BLOCK_COL stand for."""
+        return self.row * block_m, self.col * block_n
 
 
 BLOCK = Var("block")
@@ -211,13 +216,24 @@ class SharedTile:
         return self.rows.value * self.row_length.value
 
     @property
-    def fragment_axis(self) -> str:
+    def fragment_axis(self) -> Axis:
         return "M" if self.operand.name == "A" else "N"
 
     def place(self, fragment: Expr, k: Expr) -> tuple[Expr, Expr]:
         """(row, column) in the shared array of the element with this M or N coordinate and this k."""
         row, col = (k, fragment) if self.k_outer else (fragment, k)
         return row, self.swizzle.apply(row, col) if self.swizzle else col
+
+    def word(self, fragment: Expr, k: Expr) -> Expr:
+        """Distance in floats of that element from the first one of the tile."""
+        row, col = self.place(fragment, k)
+        return row * self.row_length + col
+
+    @property
+    def coordinates(self) -> tuple[Var, Var]:
+        """Coordinates of an element: m or n, and k."""
+        fragment, depth = (self.cols, self.rows) if self.k_outer else (self.rows, self.cols)
+        return Var(self.fragment_axis.lower(), fragment.value), Var("k", depth.value)
 
 
 def shared_tile(operand: Operand, fragment: Named, depth: Named, *, transpose: bool = False) -> SharedTile:
@@ -289,6 +305,33 @@ class CopyMap:
         if not all(free(on) <= names for _, on in (strided, contiguous)):
             return None
         return (strided[0], contiguous[0]), (strided[1], contiguous[1])
+
+    def start(self) -> tuple[Expr, Expr]:
+        """(strided, contiguous) coordinates in the matrix from which a thread counts in the first K tile."""
+        walk = self.walk()
+        strided, contiguous = walk[0] if walk else (Int(0), Int(0))
+        origin = BLOCK_ROW if self.operand.name == "A" else BLOCK_COL
+        if self.operand.strided == "K":
+            return strided, origin + contiguous
+        return origin + strided, contiguous
+
+    def onward(self) -> tuple[Expr, Expr]:
+        """The way from there to `copy`; by the coordinates of its element where it is no way of its own."""
+        walk = self.walk()
+        return walk[1] if walk else (coordinate(self.operand.strided), coordinate(self.operand.contiguous))
+
+    def step(self, block_k: Named) -> tuple[Expr, Expr]:
+        """(strided, contiguous) distance from one K tile to the next."""
+        return (block_k, Int(0)) if self.operand.strided == "K" else (Int(0), block_k)
+
+    def shared_places(self, tile: SharedTile, element: Expr) -> tuple[Expr, Expr]:
+        """`landing`; where there is none, counted from the tile's first float by coordinates of the copy."""
+        found = self.landing(tile, element)
+        if found is not None:
+            return found
+        fragment, k = tile.coordinates
+        along_k = self.operand.contiguous == "K"
+        return Int(0), tile.word(fragment, k + element) if along_k else tile.word(fragment + element, k)
 
     def landing(self, tile: SharedTile, element: Expr) -> tuple[Expr, Expr] | None:
         """Distance in floats of the thread's first copy from the start of the shared tile, and the way on.

@@ -5,28 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer, address
-from gemmdsl.index import Expr, Int, Var
+from gemmdsl.extents import FULL, exists, left, neighbours_left
+from gemmdsl.index import Expr, Int, Named, Var
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
-from gemmdsl.layout import AxisMap, SharedTile
+from gemmdsl.layout import AxisMap
 from gemmdsl.spec import Axis, Operand, OperandName
 
 
-def guard(kernel: Kernel, operand: Operand, width: str) -> str:
-    """C text of how many neighbours exist from a coordinate on, at most counting to any number.
-
-    `m`, `n`, `k` are coordinates in the tile, `m_left` ... the extents that are left from its origin.
-    """
-    assumed = kernel.paths[-1].full
-    count = width if operand.contiguous in assumed else _left(operand.contiguous)
-    if operand.strided not in assumed:
-        count = f"{operand.strided.lower()} < {operand.strided.lower()}_left ? {count} : 0"
-    if count == width or not varies_in_full(kernel):
-        return count
-    return f"FULL ? {width} : {count}" if "?" not in count else f"FULL ? {width} : ({count})"
+def guard(kernel: Kernel, operand: Operand, width: Named, text: Printer) -> str:
+    """C text of how many neighbours exist from a coordinate on, of `width`; see `neighbours_left`."""
+    return text(neighbours_left(operand, width, kernel.paths[-1].full, known_full(kernel)))
 
 
-def _left(axis: Axis) -> str:
-    return f"{axis.lower()}_left - {axis.lower()}"
+def known_full(kernel: Kernel) -> Expr:
+    """Whether every axis is known to be of whole tiles: the flag of the path, or nowhere."""
+    return FULL if varies_in_full(kernel) else Int(0)
 
 
 def varies_in_full(kernel: Kernel) -> bool:
@@ -95,55 +88,22 @@ class StageView:
     uses_async: bool
 
 
-def _flat(tile: SharedTile, fragment: Expr, k: Expr) -> Expr:
-    """Distance in floats of an element from the first one of a shared tile."""
-    row, col = tile.place(fragment, k)
-    return row * tile.row_length + col
-
-
 def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -> StageView:
     """The view of one staged operand; `axis` maps threads to its M or N coordinates."""
     tile, copy = staging.tile, staging.copy
     operand = tile.operand
-    fragment_axis = tile.fragment_axis
-    fragment = Var(fragment_axis.lower(), axis.block.value)
     assert kernel.block_k is not None
-    k = Var("k", kernel.block_k.value)
-    element = Var("e", copy.width.value)
-    along_k = operand.contiguous == "K"
-    separable_landing = copy.landing(tile, element)
-    if separable_landing is None:
-        # The place depends on thread and copy together: it is counted from the tile's first float.
-        landing_first: Expr = Int(0)
-        landing = _flat(tile, fragment, k)
-        element_landing = _flat(tile, *((fragment, k + element) if along_k else (fragment + element, k)))
-    else:
-        landing_first, element_landing = separable_landing
-        landing = (copy.landing(tile, Int(0)) or separable_landing)[1]
+    fragment, k = tile.coordinates
+    landing_first, element_landing = copy.shared_places(tile, Var("e", copy.width.value))
+    landing = copy.shared_places(tile, Int(0))[1]
     fragment_index, k_index = copy.coordinates(copy.contiguous)
-    counter = Var("i" if fragment_axis == "M" else "j", axis.count.value)
+    counter = Var("i" if tile.fragment_axis == "M" else "j", axis.count.value)
     read_row, read_col = tile.place(axis.index(counter), k)
     used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
-    separable = copy.walk()
-    if separable is None:
-        first_strided: Expr = Int(0)
-        first_contiguous: Expr = Int(0)
-
-        next_strided: Expr = fragment if along_k else k
-        next_contiguous: Expr = k if along_k else fragment
-    else:
-        (first_strided, first_contiguous), (next_strided, next_contiguous) = separable
-    block = Var("block_row" if fragment_axis == "M" else "block_col")
-    if along_k:
-        first_strided = block + first_strided
-    else:
-        first_contiguous = block + first_contiguous
-    step = (Int(0), kernel.block_k) if along_k else (kernel.block_k, Int(0))
-    valid = guard(kernel, operand, copy.width.name)
     guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
     both = {fragment.name, k.name}
-    for_load = {axis.lower() for axis in guarded} if separable is not None else both
-    for_store = both if separable_landing is None else set()
+    for_load = {axis.lower() for axis in guarded} if copy.walk() is not None else both
+    for_store = both if copy.landing(tile, Int(0)) is None else set()
 
     def coordinates(needed: set[str]) -> tuple[Binding, ...]:
         values = ((fragment.name, fragment_index), (k.name, k_index))
@@ -154,7 +114,7 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         name=operand.name,
         lower=operand.name.lower(),
         ld=operand.ld,
-        left=f"{fragment.name}_left",
+        left=left(tile.fragment_axis).name,
         fragment=fragment.name,
         rows=text(tile.rows),
         row_length=text(tile.row_length),
@@ -166,11 +126,11 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         vectors=text(copy.vectors) if copy.partial else "",
         vector_index=text(copy.vector) if copy.partial else "",
         partial=copy.partial,
-        valid=valid,
+        valid=guard(kernel, operand, copy.width, text),
         aligned=alignment(kernel, operand.name, copy.width.value),
-        start=address(operand, first_strided, first_contiguous, text),
-        step=address(operand, step[0], step[1], text),
-        distance=address(operand, next_strided, next_contiguous, text),
+        start=address(operand, *copy.start(), text),
+        step=address(operand, *copy.step(kernel.block_k), text),
+        distance=address(operand, *copy.onward(), text),
         landing_first=text(landing_first),
         landing=text(landing),
         element_landing=text(element_landing),
@@ -204,17 +164,17 @@ class FmaView:
 
 def fma_view(kernel: Kernel, text: Printer) -> FmaView:
     """Loops in the kernel's FMA order; with `backwards`, the inner index follows from the loop's counter."""
-    threads = kernel.threads
+    threads, order = kernel.threads, kernel.fma
     counts = {"i": threads.rows.count, "j": threads.cols.count}
-    outer, inner = ("i", "j") if kernel.fma.along == "N" else ("j", "i")
-    last = text(counts[inner] - 1)
+    outer, inner = order.loops(threads)
+    step = Var("step", inner.extent) if order.snake else inner
     return FmaView(
-        outer=outer,
-        outer_count=text(counts[outer]),
-        step="step" if kernel.fma.snake else inner,
-        inner=inner,
-        inner_count=text(counts[inner]),
-        backwards=f"{outer} % 2 == 0 ? step : {last} - step" if kernel.fma.snake else "",
+        outer=outer.name,
+        outer_count=text(counts[outer.name]),
+        step=step.name,
+        inner=inner.name,
+        inner_count=text(counts[inner.name]),
+        backwards=text(order.index(outer, step, counts[inner.name])) if order.snake else "",
     )
 
 
@@ -239,9 +199,6 @@ def direct_view(kernel: Kernel, operand: Operand, axis: AxisMap, text: Printer) 
     fragment = name.lower()
     counter = Var("i" if name == "M" else "j", axis.count.value)
     guarded = name not in kernel.paths[-1].full
-    condition = f"{fragment} < {fragment}_left ? "
-    if varies_in_full(kernel):
-        condition = f"FULL || {condition}"
     return DirectView(
         name=operand.name,
         lower=operand.name.lower(),
@@ -250,7 +207,7 @@ def direct_view(kernel: Kernel, operand: Operand, axis: AxisMap, text: Printer) 
         fragment=fragment,
         fragment_index=text(axis.index(counter)),
         address=address(operand, Var(operand.strided.lower()), Var(operand.contiguous.lower()), text),
-        guarded=condition if guarded else "",
+        guarded=f"{text(exists(name, known_full(kernel)))} ? " if guarded else "",
         otherwise=" : 0.0f" if guarded else "",
     )
 
@@ -294,7 +251,7 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
         inner_count=text(counts[inner.name]),
         m_index=text(threads.rows.index(threads.i)),
         n_index=text(threads.cols.index(threads.j)),
-        valid=guard(kernel, c, text(kernel.c_vector)),
+        valid=guard(kernel, c, kernel.c_vector, text),
         address=address(c, Var(c.strided.lower()), Var(c.contiguous.lower()), text),
         aligned=alignment(kernel, "C", kernel.c_vector.value),
         with_beta=f"fmaf(beta, out[e], {accumulator()})",

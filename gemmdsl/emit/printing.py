@@ -1,23 +1,28 @@
-"""Prints index expressions as C and remembers which named constants the text needs."""
+"""Prints index expressions as C and remembers which named constants and functions the text needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from gemmdsl.index import Expr, Named, constant, constants
-from gemmdsl.index_text import to_c
+from gemmdsl.index_text import calls, to_c
 from gemmdsl.spec import Operand
 
 
 @dataclass(slots=True)
 class Printer:
-    """`printer(expr)` is the C text of an expression; `used` collects its constants by name."""
+    """`printer(expr)` is the C text of an expression.
+
+    `used` collects its constants by name, `called` the functions of templates/helpers.j2 that it calls.
+    """
 
     used: dict[str, Named] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
 
     def __call__(self, expr: Expr) -> str:
         for named in constants(expr):
             self.used.setdefault(named.name, named)
+        self.called.update(calls(expr))
         return to_c(expr)
 
 
@@ -29,6 +34,7 @@ def address(operand: Operand, strided: Expr, contiguous: Expr, text: Printer) ->
     """
     parts = []
     if constant(strided) != 0:
+        text.called.add("offset")
         parts.append(f"offset({text(strided)}, {operand.ld})")
     if constant(contiguous) != 0 or not parts:
         parts.append(text(contiguous))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from gemmdsl import extents
 from gemmdsl.emit.printing import Printer
-from gemmdsl.index import Expr, Var, wrap
+from gemmdsl.index import Expr, Named
 from gemmdsl.ir import (
     AsyncCopyTile,
     Barrier,
@@ -68,12 +69,12 @@ class StatementView:
         return f"{self.lower}_from, ld{self.lower}, {left}, {self.k_left}"
 
 
-def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> StatementView:
+def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> StatementView:
     """The view of one statement and of those inside it."""
 
     def k_left(tile: Expr) -> str:
         assert block_k is not None
-        return text(Var("depth") - tile * block_k)
+        return text(extents.k_left(tile, block_k))
 
     def slot(expr: Expr | None) -> str:
         return "stage" if expr is None else f"stages[{text(expr)}]"
@@ -115,8 +116,7 @@ def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> Stat
                 stop=text(statement.stop),
                 unroll=statement.unroll,
                 counters=tuple(
-                    CounterView(c.value.name, text(c.start), text(wrap(c.value + 1, c.modulus)))
-                    for c in statement.counters
+                    CounterView(c.value.name, text(c.start), text(c.following)) for c in statement.counters
                 ),
                 body=program_view(statement.body, block_k, text),
             )
@@ -132,6 +132,6 @@ def statement_view(statement: Stmt, block_k: Expr | None, text: Printer) -> Stat
             assert_never(statement)
 
 
-def program_view(body: tuple[Stmt, ...], block_k: Expr | None, text: Printer) -> tuple[StatementView, ...]:
+def program_view(body: tuple[Stmt, ...], block_k: Named | None, text: Printer) -> tuple[StatementView, ...]:
     """The views of a list of statements; `block_k` is the depth of a K tile."""
     return tuple(statement_view(statement, block_k, text) for statement in body)

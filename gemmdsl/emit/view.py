@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmdsl.cuda_source import LaunchPlan
@@ -20,9 +21,11 @@ from gemmdsl.emit.operands import (
 )
 from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.statements import StatementView, program_view
+from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, rows_left, tiles
 from gemmdsl.index import Expr, Int, Var, bindings, free
 from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
-from gemmdsl.spec import Axis, Operand, Problem
+from gemmdsl.layout import BLOCKS_M, BLOCKS_N
+from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 
 
@@ -57,6 +60,8 @@ class KernelView:
     body: tuple[StatementView, ...]
     bindings: tuple[Binding, ...]
     grid: tuple[Binding, ...]
+    rows_left: tuple[str, str]
+    k_tiles: str
     flags: tuple[str, ...]
     origins: dict[str, str]
     block_parameters: str
@@ -64,7 +69,8 @@ class KernelView:
     store_parameters: str
     store_arguments: str
     has_async: bool
-    has_global_loads: bool
+    helpers: frozenset[str]
+    alignment: int
     multiplies_tiles: bool
 
     @property
@@ -104,9 +110,10 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
     named = {bound.name: text(bound.value) for axis in axes for bound in bindings(axis.first)}
     output, fma = output_view(kernel, text), fma_view(kernel, text)
     body = program_view(kernel.body, kernel.block_k, text)
+    left_m, left_n = rows_left()
     launch = launch_view(kernel, plan, text)
     store = _store_parameters(problem)
-    tiles, tiles_argument = ("Stage* stages", "stages") if kernel.buffers else ("Stage& stage", "stage")
+    stage, stage_argument = ("Stage* stages", "stages") if kernel.buffers else ("Stage& stage", "stage")
     return KernelView(
         launch=launch,
         banner=banner(kernel, plan, proofs),
@@ -123,14 +130,17 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         body=body,
         bindings=tuple(Binding(name, value) for name, value in named.items()),
         grid=_grid(kernel, text),
+        rows_left=(text(left_m), text(left_n)),
+        k_tiles=text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else "",
         flags=flags(kernel),
         origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
-        block_parameters=", ".join([*([tiles] if stages else []), launch.kernel_parameters]),
-        block_arguments=", ".join([*([tiles_argument] if stages else []), launch.arguments]),
+        block_parameters=", ".join([*([stage] if stages else []), launch.kernel_parameters]),
+        block_arguments=", ".join([*([stage_argument] if stages else []), launch.arguments]),
         store_parameters=", ".join(declaration for declaration, _ in store),
         store_arguments=", ".join(argument for _, argument in store),
         has_async=_uses(kernel, AsyncCopyTile),
-        has_global_loads=problem.beta or any(stage.uses_load for stage in stages),
+        helpers=frozenset((*text.called, *_movers(problem, stages))),
+        alignment=SHARED_ALIGNMENT,
         multiplies_tiles=_uses(kernel, MultiplyTile),
         constants=constant_groups(text.used),
     )
@@ -138,22 +148,27 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
 
 def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
     """Where the block's tile of C begins, and what that depends on."""
-    row, col = kernel.grid.row * kernel.block_m, kernel.grid.col * kernel.block_n
-    counts = {"blocks_m": ("M", "BLOCK_M"), "blocks_n": ("N", "BLOCK_N")}
-    needed = free(row) | free(col)
-    return (
-        *(
-            Binding(name, f"{axis} / {size} + ({axis} % {size} != 0)")
-            for name, (axis, size) in counts.items()
-            if name in needed
-        ),
-        Binding("block_row", text(row)),
-        Binding("block_col", text(col)),
-    )
+    row, col = kernel.grid.origin(kernel.block_m, kernel.block_n)
+    counts = {BLOCKS_M: tiles(Var("M"), kernel.block_m), BLOCKS_N: tiles(Var("N"), kernel.block_n)}
+    named = {
+        **{var: value for var, value in counts.items() if var.name in free(row) | free(col)},
+        BLOCK_ROW: row,
+        BLOCK_COL: col,
+    }
+    return tuple(Binding(var.name, text(value)) for var, value in named.items())
 
 
 def _uses(kernel: Kernel, kind: type[Stmt]) -> bool:
     return any(isinstance(statement, kind) for statement in walk(kernel.body))
+
+
+def _movers(problem: Problem, stages: tuple[StageView, ...]) -> Iterator[str]:
+    """The functions of templates/helpers.j2 that move data for the kernel's own functions."""
+    yield from ("move", "store_global")
+    if problem.beta or any(stage.uses_load for stage in stages):
+        yield "load_global"
+    if any(stage.uses_async for stage in stages):
+        yield "copy_global_async"
 
 
 def _store_parameters(problem: Problem) -> list[tuple[str, str]]:
@@ -169,7 +184,7 @@ def _store_parameters(problem: Problem) -> list[tuple[str, str]]:
 
 def _origin(operand: Operand, text: Printer) -> str:
     """Distance of the block's first element of an operand from the matrix's own; K starts at 0."""
-    first: dict[Axis, Expr] = {"M": Var("block_row"), "N": Var("block_col"), "K": Int(0)}
+    first: dict[Axis, Expr] = {"M": BLOCK_ROW, "N": BLOCK_COL, "K": Int(0)}
     return address(operand, first[operand.strided], first[operand.contiguous], text)
 
 

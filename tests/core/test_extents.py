@@ -1,0 +1,88 @@
+"""Formulas over run-time extents and loop counters, against counting one by one."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+
+from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, tiles
+from gemmdsl.index import Bound, Expr, Int, Named, Var, evaluate
+from gemmdsl.ir import Counter, FmaOrder
+from gemmdsl.spec import Axis, Operand, Order
+from tests import examples
+
+WIDTH = Named("WIDTH", Int(4))
+SIZES = range(-3, 7)
+
+
+def number(expr: Expr, **env: int) -> int:
+    value = evaluate(expr, env)
+    assert isinstance(value, int)
+    return value
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("assumed", [(), ("M",), ("K",), ("M", "K")])
+def test_neighbours_that_exist_are_counted(order: Order, assumed: tuple[Axis, ...]) -> None:
+    """Of WIDTH neighbours from (m, k) on, as many as a matrix of m_left x k_left has."""
+    operand = Operand("A", "M", "K", order)
+    guard = neighbours_left(operand, WIDTH, frozenset(assumed), FULL)
+    for m, k, m_left, k_left_here in product(range(3), range(6), SIZES, SIZES):
+        places = [(m, k + e) if order is Order.ROW else (m + e, k) for e in range(WIDTH.value)]
+        expected = sum(
+            ("M" in assumed or row < m_left) and ("K" in assumed or col < k_left_here) for row, col in places
+        )
+        env = {"m": m, "k": k, "m_left": m_left, "k_left": k_left_here}
+        found = number(guard, **env, FULL=0)
+        assert max(0, min(found, WIDTH.value)) == expected
+        assert number(guard, **env, FULL=1) == WIDTH.value
+
+
+def test_an_element_exists_within_the_matrix() -> None:
+    for m, m_left in product(range(5), SIZES):
+        assert number(exists("M", FULL), m=m, m_left=m_left, FULL=0) == (m < m_left)
+        assert number(exists("M", Int(0)), m=m, m_left=m_left) == (m < m_left)
+        assert number(exists("M", FULL), m=m, m_left=m_left, FULL=1) == 1
+
+
+def test_tiles_cover_an_extent() -> None:
+    for extent, block in product(range(40), range(1, 12)):
+        count = number(tiles(Var("M"), Named("BLOCK_M", Int(block))), M=extent)
+        assert (count - 1) * block < extent <= count * block or extent == count == 0
+
+
+def test_what_is_left_from_an_origin_on() -> None:
+    m_left, n_left = rows_left()
+    assert number(m_left, M=10, block_row=8) == 2
+    assert number(n_left, N=3, block_col=8) == -5
+    assert number(k_left(Var("tile"), Named("BLOCK_K", Int(8))), depth=20, tile=2) == 4
+
+
+@pytest.mark.parametrize("along", ["M", "N"])
+@pytest.mark.parametrize("snake", [False, True])
+def test_each_output_has_one_fma(along: str, snake: bool) -> None:
+    """And with `snake`, neighbouring FMAs share an operand at every turn."""
+    order = FmaOrder("M" if along == "M" else "N", snake)
+    outer, count = Var("i", 5), Named("THREAD_N", Int(3))
+    index = order.index(outer, Var("step", 3), count)
+    walked = [(i, number(index, i=i, step=step)) for i in range(5) for step in range(3)]
+    assert sorted(walked) == list(product(range(5), range(3)))
+    turns = [walked[at + 2][1] == walked[at + 3][1] for at in range(0, 12, 3)]
+    assert all(turns) if snake else not any(turns)
+
+
+def test_a_counter_starts_over() -> None:
+    counter = Counter(Bound("slot", Var("tile") % Named("BUFFERS", Int(3))), Int(0), Named("BUFFERS", Int(3)))
+    values = [number(counter.following, tile=tile) for tile in range(7)]
+    assert values == [1, 2, 0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize(("file", "schedule"), examples.schedules())
+def test_helpers_are_printed_where_they_are_used(file: str, schedule: str) -> None:
+    text = examples.kernel(file, schedule).source
+    helpers = ("offset", "wrap", "move", "load_global", "store_global", "copy_global_async")
+    for name in helpers:
+        found = len(re.findall(rf"\b{name}[<(]", text))
+        assert found == 0 or (found > 1 and re.search(rf"__forceinline__ \w+ {name}\(", text)), name
