@@ -8,7 +8,8 @@ from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
 from gemmdsl.emit.printing import Printer
-from gemmdsl.index import Int, Named
+from gemmdsl.extents import tiles
+from gemmdsl.index import Int, Named, Var
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Operand, OperandName, Order, Problem
 from gemmdsl.target import STATIC_SHARED_LIMIT
@@ -162,6 +163,8 @@ class LaunchView:
     parameters: str
     kernel_parameters: str
     arguments: str
+    blocks_m: str
+    blocks_n: str
     shared_size: str
     dynamic_shared: bool
     main: MainView
@@ -201,6 +204,8 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         parameters=", ".join([*declared, "cudaStream_t stream"]),
         kernel_parameters=", ".join(restricted),
         arguments=", ".join(p.name for p in plan.parameters),
+        blocks_m=text(tiles(Var("M"), kernel.block_m)),
+        blocks_n=text(tiles(Var("N"), kernel.block_n)),
         shared_size=f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
         dynamic_shared=bool(plan.dynamic_shared_bytes),
         main=_main(problem),
