@@ -308,3 +308,30 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 pass
             case _:
                 assert_never(statement)
+
+
+def expressions(statement: Stmt) -> tuple[Expr, ...]:
+    """Every expression of a statement itself, not of its body."""
+    match statement:
+        case CopyTile() | AsyncCopyTile():
+            return (statement.tile,) if statement.slot is None else (statement.tile, statement.slot)
+        case LoadTile():
+            return (statement.tile,)
+        case StoreTile() | MultiplyTile():
+            return () if statement.slot is None else (statement.slot,)
+        case ReadFragment():
+            parts = (statement.k, statement.registers)
+            return parts if statement.slot is None else (statement.slot, *parts)
+        case MultiplyFragments():
+            return (statement.registers,)
+        case WaitGroups():
+            return (statement.pending,)
+        case For():
+            counters = (part for c in statement.counters for part in (c.start, c.value, c.modulus))
+            return (statement.start, statement.stop, *counters)
+        case If():
+            return (statement.condition.left, statement.condition.right)
+        case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():
+            return ()
+        case _:
+            assert_never(statement)

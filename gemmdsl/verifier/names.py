@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gemmdsl.index import Bound, Expr, Named, Op
-from gemmdsl.ir import For, If, Kernel, Stmt
+from gemmdsl.ir import For, If, Kernel, Stmt, expressions
 from gemmdsl.verifier.failure import NAMES, SLOT_RANGE, Refuted
-from gemmdsl.verifier.program import expressions
 
 # Names that the emitted functions use for themselves.
 _TAKEN = frozenset(

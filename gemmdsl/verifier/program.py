@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, evaluate, free
+from gemmdsl.index import Expr, Named, evaluate
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     K_TILES,
@@ -45,11 +45,11 @@ from gemmdsl.verifier.failure import (
     STORED_ONCE,
     TILE_ORDER,
     TILE_RANGE,
-    UNIFORM,
     Refuted,
     Rule,
 )
 from gemmdsl.verifier.trace import NEVER, Access, Edge, Trace
+from gemmdsl.verifier.uniform import prove_uniform
 
 OPERANDS: tuple[StagedName, StagedName] = ("A", "B")
 Slots = tuple[int | None, int | None]
@@ -58,57 +58,6 @@ Slots = tuple[int | None, int | None]
 def depth(slots: Slots) -> int:
     """Slots of the deeper operand; 1 where nothing is staged or slots have no number."""
     return max(count or 1 for count in slots)
-
-
-def _prove_uniform(body: tuple[Stmt, ...], names: frozenset[str] = frozenset((K_TILES.name,))) -> None:
-    """Control flow and places depend on the number of tiles and on loop counters alone, never on the thread.
-
-    That makes every barrier one that all threads reach.
-    """
-    for statement in body:
-        inner = {statement.var.name} if isinstance(statement, For) and statement.counters else set()
-        for expr in expressions(statement):
-            unknown = free(expr) - names - inner
-            if unknown:
-                raise Refuted(
-                    UNIFORM,
-                    f"`{headline(statement)}` depends on {', '.join(sorted(unknown))}",
-                    variable=min(unknown),
-                )
-        match statement:
-            case For():
-                _prove_uniform(statement.body, names | {statement.var.name})
-            case If():
-                _prove_uniform(statement.body, names)
-            case _:
-                pass
-
-
-def expressions(statement: Stmt) -> tuple[Expr, ...]:
-    """Every expression of a statement itself, not of its body."""
-    match statement:
-        case CopyTile() | AsyncCopyTile():
-            return (statement.tile,) if statement.slot is None else (statement.tile, statement.slot)
-        case LoadTile():
-            return (statement.tile,)
-        case StoreTile() | MultiplyTile():
-            return () if statement.slot is None else (statement.slot,)
-        case ReadFragment():
-            parts = (statement.k, statement.registers)
-            return parts if statement.slot is None else (statement.slot, *parts)
-        case MultiplyFragments():
-            return (statement.registers,)
-        case WaitGroups():
-            return (statement.pending,)
-        case For():
-            counters = (part for c in statement.counters for part in (c.value, c.start))
-            return (statement.start, statement.stop, *counters)
-        case If():
-            return (statement.condition.left, statement.condition.right)
-        case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():
-            return ()
-        case _:
-            assert_never(statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +80,7 @@ def run(body: tuple[Stmt, ...], slots: Slots, steps: int, sets: int) -> Runs:
     `slots` is how many slots A's and B's tiles have, None for a tile whose slots are not numbered; `steps` is
     the depth of a K tile, `sets` how many sets of fragment registers there are (0: none that is named).
     """
-    _prove_uniform(body)
+    prove_uniform(body)
     machines = [_Machine(slots, steps, sets, k_tiles) for k_tiles in range(2 * depth(slots) + 3)]
     traces = tuple(machine.run(body) for machine in machines)
     skipping = max((machine.k_tiles for machine in machines if machine.skipped), default=-1)

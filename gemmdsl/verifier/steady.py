@@ -33,11 +33,12 @@ from gemmdsl.ir import (
     StoreOutput,
     StoreTile,
     WaitGroups,
+    expressions,
     walk,
 )
 from gemmdsl.printer import headline
 from gemmdsl.verifier.failure import STEADY, Refuted
-from gemmdsl.verifier.program import Runs, expressions
+from gemmdsl.verifier.program import Runs
 
 
 def prove_steady(body: tuple[Stmt, ...], runs: Runs, turn: int) -> None:
