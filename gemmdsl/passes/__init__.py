@@ -6,7 +6,7 @@ changed is proved anew before the next pass sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gemmdsl.ir import Kernel
@@ -56,20 +56,29 @@ class Step:
     proofs: Proofs
 
 
+def _made(spec: Spec) -> Iterator[tuple[str, Kernel]]:
+    """The naive kernel, then the one that each pass made of the last, where it changed something."""
+    kernel = lower(spec)
+    yield LOWERING, kernel
+    for apply in PIPELINE:
+        changed = apply(kernel)
+        if changed is not kernel:
+            kernel = replace(changed, applied=(*kernel.applied, apply.__name__))
+            yield apply.__name__, kernel
+
+
+def build(spec: Spec) -> Kernel:
+    """The finished kernel without its proofs: for models that compare many, of which few are compiled."""
+    *_, (_, kernel) = _made(spec)
+    return kernel
+
+
 def steps(spec: Spec) -> tuple[Step, ...]:
     """The naive kernel, then one step for each pass that changed it; each kernel is proved.
 
     Raises ProofError if a proof fails, which is a compiler bug.
     """
-    kernel = lower(spec)
-    done = [Step(LOWERING, kernel, verify(kernel, LOWERING))]
-    for apply in PIPELINE:
-        changed = apply(kernel)
-        if changed is kernel:
-            continue
-        name = apply.__name__
-        kernel = replace(changed, applied=(*kernel.applied, name))
-        done.append(Step(name, kernel, verify(kernel, name)))
+    done = [Step(name, kernel, verify(kernel, name)) for name, kernel in _made(spec)]
     last = done[-1]
-    done[-1] = replace(last, proofs=(*last.proofs, *verify_final(kernel, last.name)))
+    done[-1] = replace(last, proofs=(*last.proofs, *verify_final(last.kernel, last.name)))
     return tuple(done)
