@@ -1,27 +1,26 @@
 """Source to Program to Spec: everything that can be wrong with a `.gemm` file is found here.
 
-A file is read as far as it can be: syntax errors, wrong names and broken rules are reported in one run, each
-declaration that is incomplete being left out of what builds on it.
+A file is read as far as it can be: syntax errors, wrong names and broken rules are reported in one run.  What
+builds on a mistake is judged as far as it does not depend on how that is put right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 
 from gemmdsl import syntax
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note, Severity, error
-from gemmdsl.inheritance import Entries, Entry, locate, merge, options_of
+from gemmdsl.inheritance import UNKNOWN, Words, merge
 from gemmdsl.names import check_name, check_symbol
 from gemmdsl.parser import parse
 from gemmdsl.problems import problem_of
-from gemmdsl.reader import read
-from gemmdsl.rules import Violation, violations
-from gemmdsl.rules_options import derive
+from gemmdsl.reader import normal, read
+from gemmdsl.resolution import Declared, resolve
 from gemmdsl.rules_repair import Adviser
 from gemmdsl.source import Source, Span
-from gemmdsl.spec import Problem, Schedule, Spec
+from gemmdsl.spec import Operand, Order, Problem, Spec
 from gemmdsl.suggest import nearest
 from gemmdsl.target import TARGETS, Target
 
@@ -29,28 +28,27 @@ LANGUAGE = 1
 MAX_FINDINGS = 100
 MAX_GUESSES = 20
 
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A schedule as declared, with what it inherits; `problem` and `target` are known ones."""
-
-    decl: syntax.ScheduleDecl
-    problem: Problem
-    target: Target
-    entries: Entries
-
-    @property
-    def name(self) -> str:
-        return self.decl.name.text
+# What stands in for a problem and a target that are not known.
+_PROBLEM = Problem(
+    "",
+    Operand("A", "M", "K", Order.ROW),
+    Operand("B", "K", "N", Order.ROW),
+    Operand("C", "M", "N", Order.ROW),
+)
+_TARGET = next(reversed(TARGETS.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A file whose names and structure are sound; whether a schedule keeps the rules, `spec` tells."""
+    """A file whose names and structure are sound; whether a schedule keeps the rules, `spec` tells.
+
+    `unsound` are the schedules of a file with mistakes that can still be held against some rules.
+    """
 
     source: Source
     problems: Mapping[str, Problem]
     declared: Mapping[str, Declared] = field(repr=False)
+    unsound: tuple[Declared, ...] = field(default=(), repr=False)
     unused: tuple[syntax.ProblemDecl, ...] = field(default=(), repr=False)
 
     @property
@@ -66,7 +64,7 @@ class Program:
         """
         chosen = self._chosen(schedule)
         on = chosen.target if target is None else known_target(target)
-        outcome = _resolve(self.source, chosen, on, Adviser())
+        outcome = resolve(self.source, chosen, on, Adviser())
         if outcome.errors:
             raise GemmError(outcome.errors)
         fallbacks = tuple(note.message for note in outcome.notes)
@@ -75,13 +73,14 @@ class Program:
     def check(self, target: str | None = None) -> tuple[Diagnostic, ...]:
         """Findings about every schedule on its own target or another one, and warnings; empty if all is well.
 
-        Raises GemmError for an unknown target.
+        Of schedules that are not sound, only what is wrong however they are put right.  Raises GemmError for
+        an unknown target.
         """
         on = None if target is None else known_target(target)
         found: list[Diagnostic] = []
         adviser = Adviser()
-        for declared in self.declared.values():
-            outcome = _resolve(self.source, declared, on or declared.target, adviser)
+        for declared in (*self.unsound, *self.declared.values()):
+            outcome = resolve(self.source, declared, on or declared.target, adviser)
             found += (*outcome.errors, *outcome.notes)
             if len(found) > MAX_FINDINGS:
                 break
@@ -117,7 +116,7 @@ def load(path: str | PathLike[str]) -> Program:
 
 def loads(text: str, name: str = "<string>") -> Program:
     """The program in a text; `name` is what diagnostics call it.  Raises GemmError as `load` does."""
-    return _sound(Source(name, text))
+    return _sound(Source(name, normal(text)))
 
 
 def check(source: Source, target: str | None = None) -> tuple[Diagnostic, ...]:
@@ -180,7 +179,9 @@ class _Analysis:
     def __init__(self, tree: syntax.File) -> None:
         self.tree, self.source = tree, tree.source
         self.found: list[Diagnostic] = []
+        # Problems that are sound, and all whose layouts are known.
         self.problems: dict[str, Problem] = {}
+        self.layouts: dict[str, Problem] = {}
         self.declarations: dict[str, syntax.ProblemDecl | syntax.ScheduleDecl] = {}
         self.schedules: dict[str, syntax.ScheduleDecl] = {}
         self.problem_decls: dict[str, syntax.ProblemDecl] = {}
@@ -205,14 +206,20 @@ class _Analysis:
         for declaration in self.tree.declarations:
             self._declare(declaration)
         for decl in self.problem_decls.values():
+            before = len(self.found)
             problem = problem_of(decl, self.report) if not self._broken(decl) else None
             if problem is not None:
-                self.problems[decl.name.text] = problem
+                self.layouts[decl.name.text] = problem
+                if len(self.found) == before:
+                    self.problems[decl.name.text] = problem
         for name in self.schedules:
             for unresolved in reversed(self._lineage(name)):
                 self.declared[unresolved] = self._schedule(unresolved)
-        declared = {name: found for name in self.schedules if (found := self.declared[name]) is not None}
-        check_symbol(((d.problem.name, d.decl.name) for d in declared.values()), self.report)
+        known = [found for name in self.schedules if (found := self.declared[name]) is not None]
+        symbols = ((one.problem.name, one.decl.name) for one in known if "problem" not in one.words.doubtful)
+        check_symbol(symbols, self.report)
+        declared = {one.name: one for one in known if one.sound}
+        unsound = tuple(one for one in known if not one.sound and "block" in one.entries)
         named = {
             clause.name.text
             for decl in self.schedules.values()
@@ -222,19 +229,17 @@ class _Analysis:
         unused = tuple(
             decl for name, decl in self.problem_decls.items() if name in self.problems and name not in named
         )
-        return Program(self.source, self.problems, declared, unused if self.complete else ())
+        return Program(self.source, self.problems, declared, unsound, unused if self.complete else ())
 
     def _version(self) -> None:
         version = self.tree.version
-        if version is None:
-            if not self.tree.declarations and not self.tree.broken:
-                self.report(
-                    "G005", "there is nothing in this file: it has neither a problem nor a schedule", None
-                )
-            elif self.complete:
-                start = self.tree.declarations[0].span.start
-                self.report("G020", f"the first line must be `gemm {LANGUAGE}`", Span(start, start + 1))
-        elif version.number.value != LANGUAGE:
+        if not self.tree.declarations and not self.tree.broken:
+            text = "there is nothing in this file: it has neither a problem nor a schedule"
+            self.report("G005", text, version.span if version else None)
+        elif version is None and self.complete:
+            start = self.tree.declarations[0].span.start
+            self.report("G020", f"the first line must be `gemm {LANGUAGE}`", Span(start, start + 1))
+        if version is not None and version.number.value != LANGUAGE:
             text = f"language version {version.number.value} is not known: this is version {LANGUAGE}"
             self.report("G021", text, version.number.span)
 
@@ -273,8 +278,8 @@ class _Analysis:
             name = extends[0].name.text if extends else ""
         return [name for name in chain if name not in self.declared]
 
-    def _schedule(self, name: str) -> Declared | None:
-        """The schedule with all that it inherits, its parent being resolved; None when that is not known."""
+    def _schedule(self, name: str) -> Declared:
+        """The schedule with all that it inherits, its parent being resolved or not known."""
         decl = self.schedules[name]
         before = len(self.found)
         for word in ("extends", "for", "on"):
@@ -282,21 +287,22 @@ class _Analysis:
                 self.report("G115", f"`{word}` is given twice", again.span)
         extends = _clauses(decl, "extends")
         parent = self._parent(name, extends[0]) if extends else None
-        known = parent is not None or not extends
-        problem = self._problem(decl, parent, known)
-        target = self._target(decl, parent, known)
-        # Of what is cut short by a syntax error, more would be said than is wrong.
-        if not known or self._broken(decl):
-            return None
-        inherited = parent.entries if parent is not None else {}
-        depth = max((entry.depth for entry in inherited.values()), default=-1) + 1
-        entries = merge(decl, inherited, depth, self.report)
-        if len(self.found) > before or problem is None or target is None:
-            return None
-        if "block" not in entries:
+        problem = self._problem(decl, parent)
+        target = self._target(decl, parent)
+        if self._broken(decl):
+            # Which of its words were lost, nobody knows.
+            return Declared(decl, problem or _PROBLEM, target or _TARGET, UNKNOWN, sound=False)
+        inherited = parent.words if parent else UNKNOWN if extends else Words({}, frozenset())
+        depth = max((entry.depth for entry in inherited.entries.values()), default=-1) + 1
+        words = merge(decl, inherited, depth, self.report)
+        lost = {word for word, known in (("problem", problem), ("target", target)) if known is None}
+        words = Words(words.entries, words.doubtful - {"problem", "target"} | lost)
+        if "block" not in words.entries and "block" not in words.doubtful:
             self.report("G108", f"schedule `{name}` has no `block`", decl.name.span)
-            return None
-        return Declared(decl, problem, target, entries)
+        sound = len(self.found) == before and not words.doubtful and "block" in words.entries
+        sound = sound and problem is not None and problem.name in self.problems
+        sound = sound and (parent is None or parent.sound)
+        return Declared(decl, problem or _PROBLEM, target or _TARGET, words, sound)
 
     def _meant(self, kind: str, name: str, known: Mapping[str, object]) -> str:
         # The many unknown names that a program writes are not looked up one by one in its many known ones.
@@ -312,105 +318,41 @@ class _Analysis:
             self.report("G103", text, clause.name.span)
         return self.declared.get(parent)
 
-    def _problem(self, decl: syntax.ScheduleDecl, parent: Declared | None, known: bool) -> Problem | None:
+    def _problem(self, decl: syntax.ScheduleDecl, parent: Declared | None) -> Problem | None:
+        """The problem, or None when it is not known."""
         clauses = _clauses(decl, "for")
         if not clauses:
-            if parent is None and known and not self._broken(decl):
-                text = f"schedule `{decl.name.text}` does not say which problem it is for"
-                self.report(
-                    "G106", text, decl.name.span, write=f"schedule {decl.name.text} for PROBLEM on TARGET"
-                )
-            return parent.problem if parent else None
+            self._missing(
+                decl, "which problem it is for", write=f"schedule {decl.name.text} for PROBLEM on TARGET"
+            )
+            return parent.problem if parent and "problem" not in parent.words.doubtful else None
         name = clauses[0].name.text
         if name not in self.problem_decls and self.complete:
             meant = self._meant("problem", name, self.problem_decls)
             self.report("G102", f"there is no problem `{name}`{meant}", clauses[0].name.span)
-        return self.problems.get(name)
+        return self.layouts.get(name) if _agree(clauses) else None
 
-    def _target(self, decl: syntax.ScheduleDecl, parent: Declared | None, known: bool) -> Target | None:
+    def _target(self, decl: syntax.ScheduleDecl, parent: Declared | None) -> Target | None:
+        """The target, or None when it is not known."""
         clauses = _clauses(decl, "on")
         if not clauses:
-            if parent is None and known and not self._broken(decl):
-                text = f"schedule `{decl.name.text}` does not say which target it runs on"
-                self.report("G106", text, decl.name.span, write="on TARGET", targets=", ".join(TARGETS))
-            return parent.target if parent else None
+            self._missing(decl, "which target it runs on", write="on TARGET", targets=", ".join(TARGETS))
+            return parent.target if parent and "target" not in parent.words.doubtful else None
         name = clauses[0].name.text
         if name not in TARGETS:
             text = f"there is no target `{name}`{self._meant('target', name, TARGETS)}"
             self.report("G105", text, clauses[0].name.span, targets=", ".join(TARGETS))
-        return TARGETS.get(name)
+        return TARGETS.get(name) if _agree(clauses) else None
+
+    def _missing(self, decl: syntax.ScheduleDecl, what: str, **notes: str) -> None:
+        """Reports a clause that is neither given nor inherited, unless it may be among what was not read."""
+        if not _clauses(decl, "extends") and not self._broken(decl):
+            self.report("G106", f"schedule `{decl.name.text}` does not say {what}", decl.name.span, **notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """A schedule after fallbacks, and what there is to say about it."""
-
-    schedule: Schedule
-    errors: tuple[Diagnostic, ...]
-    notes: tuple[Diagnostic, ...]
-
-
-def _resolve(source: Source, declared: Declared, target: Target, adviser: Adviser) -> _Outcome:
-    """Derives the schedule and asks the rules, dropping preferred words that break one."""
-    entries = dict(declared.entries)
-    notes: list[Diagnostic] = []
-
-    def broken(words: Entries) -> list[Violation]:
-        return violations(
-            derive(declared.name, options_of(words), declared.problem), declared.problem, target
-        )
-
-    found = broken(entries)
-    while found and (drop := _droppable(entries, found, broken)) is not None:
-        violation, dropped = drop
-        for entry in dropped:
-            text = f"`{entry.text}` is dropped: {violation.message}"
-            rule = Note("rule", violation.rule.formula)
-            notes.append(Diagnostic("G802", text, source, entry.span, (rule,), Severity.NOTE))
-            del entries[entry.key]
-        found = broken(entries)
-    options = options_of(entries)
-    schedule = derive(declared.name, options, declared.problem)
-    errors = []
-    for violation in found:
-        legal = adviser.repairs(options, declared.problem, target, violation)
-        errors.append(_violated(source, declared, entries, violation, legal))
-    return _Outcome(schedule, tuple(errors), tuple(notes))
-
-
-def _droppable(
-    entries: Entries, found: list[Violation], broken: Callable[[Entries], list[Violation]]
-) -> tuple[Violation, list[Entry]] | None:
-    """A violation that ends when preferred words are dropped, and the fewest of those; the latest first."""
-    for violation in found:
-        involved = dict.fromkeys(locate(entries, word) for word in violation.words)
-        # There is no schedule without its block tile.
-        preferred = [
-            entry for entry in involved if entry is not None and entry.prefer and entry.key != "block"
-        ]
-        preferred.sort(key=lambda entry: (-entry.depth, -entry.span.start))
-        key = (violation.rule.code, violation.words)
-        for dropped in [*([entry] for entry in preferred), preferred]:
-            gone = {entry.key for entry in dropped}
-            left = broken({name: entry for name, entry in entries.items() if name not in gone})
-            if gone and all((other.rule.code, other.words) != key for other in left):
-                return violation, dropped
-    return None
-
-
-def _violated(
-    source: Source, declared: Declared, entries: Entries, violation: Violation, legal: tuple[str, ...]
-) -> Diagnostic:
-    """The diagnostic of a violation, at the word that was given last of those that break the rule."""
-    involved = [entry for word in violation.words if (entry := locate(entries, word)) is not None]
-    cause = max(involved, key=lambda entry: entry.depth, default=None)
-    notes = [Note("rule", violation.rule.formula)]
-    if legal:
-        notes.append(Note("nearest legal", ", or ".join(legal)))
-    if cause is not None and cause.owner != declared.name:
-        notes.append(Note("inherited", f"schedule `{declared.name}` has this from `{cause.owner}`"))
-    span = cause.span if cause is not None else declared.decl.name.span
-    return Diagnostic(violation.rule.code, violation.message, source, span, tuple(notes))
+def _agree(clauses: list[syntax.Clause]) -> bool:
+    """Whether clauses of one word all name the same."""
+    return len({clause.name.text for clause in clauses}) == 1
 
 
 def _clauses(decl: syntax.ScheduleDecl, word: str) -> list[syntax.Clause]:

@@ -53,12 +53,45 @@ class Entry:
 Entries = Mapping[str, Entry]
 
 
-def merge(decl: syntax.ScheduleDecl, inherited: Entries, depth: int, report: Report) -> dict[str, Entry]:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a schedule, by key; of `doubtful` keys the value is not known, an entry or not.
+
+    A word is in doubt when it was given twice or in a wrong form, or may be among what could not be read.
+    """
+
+    entries: Entries
+    doubtful: frozenset[str]
+
+
+# Words from which others follow that are not given.
+_TILES = ("warp", "lanes", "thread")
+_ITEMS = (*("vector", "load", "store", "read"), *("transpose", "pad", "swizzle"))
+_GROUPS = tuple(
+    map(frozenset, (_TILES, *([f"{operand}.{item}" for item in _ITEMS] for operand in ("A", "B"))))
+)
+# Operands whose words depend on the problem's layouts.
+STAGED = ("A", "B", "C")
+
+# Nothing is known, neither of words nor of clauses.
+UNKNOWN = Words(
+    {},
+    frozenset(
+        (
+            *("problem", "target", "block", "buffers", "fragments", "fma", "min_blocks", "C.vector"),
+            *(f"assume.{name}" for name in (*_AXES, *_OPERANDS)),
+            *(key for group in _GROUPS for key in group),
+        )
+    ),
+)
+
+
+def merge(decl: syntax.ScheduleDecl, inherited: Words, depth: int, report: Report) -> Words:
     """The words of a schedule, over those of the schedule it extends.
 
     `report(code, message, span, **notes)` is called for each word that is repeated, misplaced or malformed.
     """
-    return _Merge(decl, inherited, depth, report).entries()
+    return _Merge(decl, inherited, depth, report).words()
 
 
 def options_of(entries: Entries) -> Options:
@@ -116,13 +149,17 @@ def locate(entries: Entries, word: str) -> Entry | None:
 
 
 class _Merge:
-    def __init__(self, decl: syntax.ScheduleDecl, inherited: Entries, depth: int, report: Report) -> None:
-        self.decl, self.inherited, self.depth, self.report = decl, inherited, depth, report
+    def __init__(self, decl: syntax.ScheduleDecl, inherited: Words, depth: int, report: Report) -> None:
+        self.decl, self.depth, self.report = decl, depth, report
+        self.inherited, self.unknown = inherited.entries, inherited.doubtful
+        # What can be taken back.
+        self.known = self.inherited.keys() | self.unknown
         self.own: dict[str, Entry] = {}
         self.seen: dict[str, Span] = {}
         self.dropped: set[str] = set()
+        self.doubtful: set[str] = set()
 
-    def entries(self) -> dict[str, Entry]:
+    def words(self) -> Words:
         for option in self.decl.options:
             match option:
                 case syntax.Reset():
@@ -138,7 +175,11 @@ class _Merge:
                 multiple = _both(cast(int, kept[key].value), cast(int, entry.value))
                 entry = Entry(key, multiple, f"assume {key[-1]} % {multiple} == 0", *_place(entry))
             kept[key] = entry
-        return kept
+        doubtful = self.doubtful | (self.unknown - self.own.keys() - self.dropped)
+        for group in _GROUPS:
+            if not doubtful.isdisjoint(group):
+                doubtful |= group - kept.keys()
+        return Words(kept, frozenset(doubtful))
 
     def _option(self, option: syntax.Option) -> None:
         setting = option.setting
@@ -147,7 +188,7 @@ class _Merge:
                 if numbers := self._extents("block", extents, 2, 3):
                     self._put("block", numbers, f"block {_x(numbers)}", option)
                     if numbers[2:] == (0,):
-                        self._refuse("G202", extents.span, extent=0)
+                        self._refuse("G202", "block", extents.span, extent=0)
             case syntax.Warp(extents):
                 if numbers := self._extents("warp", extents, 2, 2):
                     self._put("warp", numbers, f"warp {_x(numbers)}", option)
@@ -179,7 +220,7 @@ class _Merge:
             case syntax.MinBlocks(count):
                 self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
                 if count.value == 0:
-                    self._refuse("G501", count.span, blocks=0)
+                    self._refuse("G501", "min_blocks", count.span, blocks=0)
             case syntax.AssumeMultiple():
                 self._assume(setting, option)
             case syntax.AssumeAligned(operand):
@@ -192,6 +233,7 @@ class _Merge:
         if setting.remainder.value != 0:
             text = "only a remainder of 0 can be assumed: `== 0`"
             self.report("G118", text, setting.remainder.span)
+            self.doubtful.add(f"assume.{setting.axis.text}")
         if not self._known(setting.axis, "axis", _AXES):
             return
         key, multiple = f"assume.{setting.axis.text}", setting.multiple.value
@@ -261,14 +303,14 @@ class _Merge:
 
     def _reset(self, reset: syntax.Reset) -> None:
         if reset.operand is None:
-            keys = {key for key in self.inherited if key.partition(".")[0] == reset.word}
+            keys = {key for key in self.known if key.partition(".")[0] == reset.word}
             word = reset.word
         else:
             if not self._known(
                 reset.operand, "operand", ("A", "B") if reset.word == "stage" else ("C",), reset.word
             ):
                 return
-            keys = {key for key in self.inherited if key.startswith(f"{reset.operand.text}.")}
+            keys = {key for key in self.known if key.startswith(f"{reset.operand.text}.")}
             word = f"{reset.word} {reset.operand.text}"
         # A stage or the assumptions may be given anew after they were cleared; a single word may not.
         again = f"no {word}" if reset.operand is not None or word == "assume" else word
@@ -277,7 +319,7 @@ class _Merge:
 
     def _drop(self, keys: Iterable[str], text: str, where: str, span: Span) -> None:
         keys = set(keys)
-        if keys.isdisjoint(self.inherited):
+        if keys.isdisjoint(self.known):
             have = "it extends nothing" if not self.inherited else "it is not inherited"
             self.report("G116", f"`{text}` takes nothing back: {have}", span)
         self.dropped |= keys
@@ -298,6 +340,8 @@ class _Merge:
                 span,
                 first_given=before,
             )
+            operand = key.removeprefix("stage ").removeprefix("store ")
+            self.doubtful |= {known for known in UNKNOWN.doubtful if known.startswith(f"{operand}.")} | {key}
         return before is span
 
     def _extents(self, word: str, extents: syntax.Extents, least: int, most: int) -> Extents | None:
@@ -312,6 +356,7 @@ class _Merge:
             f"`{word}` has {len(numbers)} extent{'s' * (len(numbers) != 1)}: write `{form}`",
             extents.span,
         )
+        self.doubtful.add("thread" if word == "as" else word)
         return None
 
     def _known(self, name: syntax.Name, kind: str, known: tuple[str, ...], where: str = "") -> bool:
@@ -324,7 +369,8 @@ class _Merge:
         self.report("G113", f"unknown {kind} `{name.text}`{hint}", name.span)
         return False
 
-    def _refuse(self, code: str, span: Span, **values: object) -> None:
+    def _refuse(self, code: str, key: str, span: Span, **values: object) -> None:
+        self.doubtful.add(key)
         rule = find(code)
         self.report(code, rule.message.format_map(values), span, rule=rule.formula)
 

@@ -16,10 +16,12 @@ _PRODUCT = "[alpha *] A @ B [+ beta * C]"
 
 
 def problem_of(decl: syntax.ProblemDecl, report: Report) -> Problem | None:
-    """The Problem, or None after `report(code, message, span, **notes)` was called for what is wrong."""
+    """The Problem, `report(code, message, span, **notes)` being called for what is wrong.
+
+    None when that leaves the layouts open: an operand is missing, unknown or has its axes exchanged.
+    """
     operands: dict[OperandName, Operand] = {}
     first: dict[str, syntax.OperandDecl] = {}
-    sound = True
     for operand in decl.operands:
         name = operand.name
         before = first.setdefault(name.text, operand)
@@ -35,21 +37,18 @@ def problem_of(decl: syntax.ProblemDecl, report: Report) -> Problem | None:
         elif _declared(operand, known, report):
             order = Order(operand.order.text) if operand.order else Order.ROW
             operands[known] = Operand(known, *_SHAPES[known], order)
-            continue
-        sound = False
     missing = [name for name in _SHAPES if name not in first]
     if missing:
         listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
         plural = "s" * (len(missing) > 1)
         report("G112", f"problem `{decl.name.text}` lacks operand{plural} {listed}", decl.name.span)
-    result = first.get("C")
-    if not sound or missing or result is None or result.product is None:
+    product = first["C"].product if "C" in first else None
+    scalars = _scalars(product) if product is not None else (True, True)
+    if product is not None and scalars is None:
+        report("G111", f"C must be `{_PRODUCT}`", product.span)
+    if len(operands) < len(_SHAPES):
         return None
-    scalars = _scalars(result.product)
-    if scalars is None:
-        report("G111", f"C must be `{_PRODUCT}`", result.product.span)
-        return None
-    return Problem(decl.name.text, operands["A"], operands["B"], operands["C"], *scalars)
+    return Problem(decl.name.text, operands["A"], operands["B"], operands["C"], *(scalars or (True, True)))
 
 
 def _operand_name(text: str) -> OperandName | None:
@@ -57,14 +56,10 @@ def _operand_name(text: str) -> OperandName | None:
 
 
 def _declared(operand: syntax.OperandDecl, name: OperandName, report: Report) -> bool:
-    sound = True
+    """Reports what is wrong with an operand, and tells whether its layout is known all the same."""
     if operand.dtype.text != "f32":
-        report(
-            "G110",
-            f"there is no element type `{operand.dtype.text}`: f32 is the only one",
-            operand.dtype.span,
-        )
-        sound = False
+        text = f"there is no element type `{operand.dtype.text}`: f32 is the only one"
+        report("G110", text, operand.dtype.span)
     rows, cols = _SHAPES[name]
     for axis, expected in ((operand.rows, rows), (operand.cols, cols)):
         if axis.text != expected:
@@ -72,14 +67,11 @@ def _declared(operand: syntax.OperandDecl, name: OperandName, report: Report) ->
             if axis.text not in get_args(Axis):
                 text = f"there is no axis `{axis.text}`: {name} is [{rows}, {cols}]"
             report("G119", text, axis.span)
-            sound = False
     if name != "C" and operand.product is not None:
         report("G111", f"{name} is an input: only C has a product", operand.product.span)
-        sound = False
     if name == "C" and operand.product is None:
         report("G111", f"C needs its product: `= {_PRODUCT}`", operand.span)
-        sound = False
-    return sound
+    return (operand.rows.text, operand.cols.text) != (cols, rows)
 
 
 def _scalars(product: syntax.Sum) -> tuple[bool, bool] | None:

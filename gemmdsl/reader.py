@@ -31,11 +31,16 @@ def source_of(data: bytes, name: str) -> Source:
     if b"\0" in data:
         raise GemmError([error("G003", f"{name} is a binary file, not a spec")])
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as wrong:
         text = f"{name} is not UTF-8 text: byte {wrong.start} is 0x{data[wrong.start]:02x}"
         raise GemmError([error("G003", text)]) from None
-    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+    return Source(name, normal(text))
+
+
+def normal(text: str) -> str:
+    """A text as it is read: without a byte order mark, every line ending in a newline."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _stdin() -> bytes:

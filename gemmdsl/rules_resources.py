@@ -5,6 +5,7 @@ from __future__ import annotations
 from gemmdsl.rules_case import Case, Findings, extents, rule
 from gemmdsl.rules_options import c_fragment
 from gemmdsl.spec import Order, Schedule
+from gemmdsl.target import MAX_THREADS_PER_BLOCK
 
 
 @rule(
@@ -33,7 +34,8 @@ def shared(case: Case) -> Findings:
 )
 def registers(case: Case) -> Findings:
     s = case.schedule
-    if case.registers > case.registers_available:
+    # What too many threads have between them is no finding of its own.
+    if case.threads <= MAX_THREADS_PER_BLOCK and case.registers > case.registers_available:
         values = {
             "thread": extents(s.thread_m, s.thread_n),
             "registers": case.registers,

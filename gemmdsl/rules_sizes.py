@@ -48,9 +48,11 @@ def block_k(case: Case) -> Findings:
 )
 def tile_sizes(case: Case) -> Findings:
     s = case.schedule
+    thread, piece = (s.thread_m, s.thread_n), (s.piece_m, s.piece_n)
     for word, level, tile in (
-        ("thread", "thread tile", (s.thread_m, s.thread_n)),
-        ("thread", "piece", (s.piece_m, s.piece_n)),
+        ("thread", "thread tile", thread),
+        # A piece that is the whole tile is no finding of its own.
+        ("thread", "piece", piece if piece != thread else None),
         ("warp", "warp tile", s.warp),
         ("lanes", "lane grid", s.lanes),
     ):

@@ -15,7 +15,7 @@ from gemmdsl.checker import check, load, loads
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.reader import MAX_BYTES, read
 from gemmdsl.source import Source
-from tests.frontend.texts import HEAD
+from tests.frontend.texts import HEAD, PROBLEM
 
 SCHEDULE = "schedule s for p on sm_75 { block 8 x 8 }\n"
 
@@ -49,7 +49,8 @@ def test_an_unreadable_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     [
         (b"", "G005"),
         (b" \n # nothing\n", "G005"),
-        (b"gemm 1\n", None),
+        (b"gemm 1\n", "G005"),
+        (b"gemm 1\n" + PROBLEM.encode(), None),
         (b"\x7fELF\0\0\0", "G003"),
         ("gemm 1 # é".encode("latin-1"), "G003"),
         ("gemm 1".encode("utf-16"), "G003"),
@@ -102,3 +103,13 @@ def test_long_files_are_answered(unit: str) -> None:
     started = time.process_time()
     assert len(check(Source("long.gemm", text))) <= 101
     assert time.process_time() - started < 5
+
+
+def test_texts_are_read_as_files_are(tmp_path: Path) -> None:
+    text = f"\ufeffgemm 1\r{PROBLEM}# a comment\r\nschedule s for p on sm_90 {{\r  block 8 x 8 }}\r".replace(
+        "\n", "\r"
+    )
+    path = tmp_path / "file.gemm"
+    path.write_bytes(text.encode())
+    assert loads(text).spec().schedule == load(path).spec().schedule
+    assert loads(text).source.text == load(path).source.text
