@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from typing import assert_never
 
+from gemmdsl.extents import BLOCK_COL, BLOCK_ROW
 from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
@@ -16,6 +17,7 @@ from gemmdsl.ir import (
     Barrier,
     CommitGroup,
     CopyTile,
+    Counter,
     For,
     If,
     Kernel,
@@ -42,7 +44,10 @@ def print_kernel(kernel: Kernel) -> str:
     """The whole kernel as text that ends in a newline."""
     spec = kernel.spec
     lines = [f"kernel {spec.symbol} on {spec.target.name}"]
+    lines.append(f"passes {', '.join(kernel.applied) or 'none'}")
     lines += _section("constants", _constants(kernel))
+    row, col = kernel.grid.origin(kernel.block_m, kernel.block_n)
+    lines += _section("grid", (f"{BLOCK_ROW.name} = {to_c(row)}", f"{BLOCK_COL.name} = {to_c(col)}"))
     lines += _section("threads", _threads(kernel))
     for staging in kernel.staging or ():
         lines += _section(f"tile {staging.tile.operand.name}", _staging(staging))
@@ -102,14 +107,17 @@ def headline(statement: Stmt) -> str:
         case For():
             unroll = "unrolled " if statement.unroll else ""
             span = f"{to_c(statement.start)} .. {to_c(statement.stop)}"
-            along = "".join(
-                f", {counter.value.name} = {to_c(counter.value.value)}" for counter in statement.counters
-            )
+            along = "".join(f", {_counter(counter)}" for counter in statement.counters)
             return f"{unroll}for {statement.var.name} in {span}{along}:"
         case If():
             return f"if {condition(statement.condition)}:"
         case _:
             assert_never(statement)
+
+
+def _counter(counter: Counter) -> str:
+    value, start, modulus = (to_c(part) for part in (counter.value.value, counter.start, counter.modulus))
+    return f"{counter.value.name} = {value} (from {start} on, modulo {modulus})"
 
 
 def condition(test: Test) -> str:
