@@ -38,8 +38,10 @@ class LaneOrder(Enum):
     PAIRED = "paired"
 
 
-# Every tile begins where a vector of four floats may lie.
-SHARED_ALIGNMENT = 16
+# Floats that one instruction can move.
+WIDTHS = (1, 2, 4)
+# Every tile begins where the widest vector may lie.
+SHARED_ALIGNMENT = 4 * max(WIDTHS)
 
 
 def tile_bytes(floats: int) -> int:
