@@ -33,6 +33,13 @@ _DECLARATIONS = ("PROBLEM", "SCHEDULE")
 _RESUME = frozenset((*_OPTION_WORDS, *_ITEM_WORDS, *_DECLARATIONS, "NO", "PREFER", "RBRACE", "$END"))
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMENT = re.compile(r"#[^\n]*")
+# What other languages put between extents, and before what.
+_TIMES = frozenset(("*", ",", "X", "\N{MULTIPLICATION SIGN}"))
+_PUNCTUATION = {";": ("LBRACE", "RBRACE", "$END"), "=": ("INT", "LBRACE")}
+_PUNCTUATION |= {",": _PUNCTUATION[";"], ":": _PUNCTUATION["="]}
+_NUMBER_FOLLOWS = re.compile(r"\s*[0-9]")
+_IN_SHAPE = re.compile(r"(?P<operand>\w+)\s*:\s*\w+\s*\[(?P<first>[^\[\],]*,)?\s*$")
+_AXES = {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")}
 
 
 def parse(source: Source) -> tuple[syntax.File, tuple[Diagnostic, ...]]:
@@ -71,6 +78,8 @@ class _Run:
         self.source = source
         self.errors: list[Diagnostic] = []
         self.cut = False
+        # Errors after which all that was meant is known.
+        self.mended: set[int] = set()
         # Lark's interactive parser has methods without types.
         self.parser: Any = _lark().parse_interactive()
         self.previous: Token | None = None
@@ -92,7 +101,8 @@ class _Run:
             tuple[syntax.Version | None, tuple[syntax.ProblemDecl | syntax.ScheduleDecl, ...]],
             _Builder().transform(result),
         )
-        broken = tuple(found.span.start for found in self.errors if found.span)
+        places = (found.span.start for found in self.errors if found.span)
+        broken = tuple(place for place in places if place not in self.mended)
         tree = syntax.File(self.source, version, declarations, _comments(self.source.text), broken)
         return tree, tuple(self.errors)
 
@@ -132,7 +142,32 @@ class _Run:
                     Token(missing, brace, start_pos=token.start_pos, end_pos=token.start_pos)
                 )
                 return token
-        return self._misread(token, accepted) or self._resume(token, tokens)
+        return (
+            self._foreign(token, accepted, tokens)
+            or self._misread(token, accepted)
+            or self._resume(token, tokens)
+        )
+
+    def _foreign(self, token: Token, accepted: set[str], tokens: Iterator[Token]) -> Token | None:
+        """Reports what another language has in this place; gives the token that stands for it or follows."""
+        place = _span(token)
+        meant: Token | None = None
+        if "_X" in accepted and token in _TIMES and _NUMBER_FOLLOWS.match(self.source.text, place.end):
+            text = f"extents have `x` between them, as in `128 x 128 x 8`, not `{token}`"
+            meant = Token.new_borrow_pos("_X", "x", token)
+        elif token.type == "INT" and (shape := _IN_SHAPE.search(self.source.text, 0, place.start)):
+            axis = _AXES.get(shape["operand"], ("M", "N"))[shape["first"] is not None]
+            text = f"a shape names axes, `{axis}` here, not `{token}`: sizes come with each call"
+            if 1 < int(token) < 65536:
+                text += f"; a schedule may say `assume {axis} % {int(token)} == 0`"
+            meant = Token.new_borrow_pos("NAME", axis, token)
+        elif not accepted.isdisjoint(_PUNCTUATION.get(token, ())):
+            text = f"`{token}` is not needed here: words and numbers follow each other without it"
+        else:
+            return None
+        self._report(token, text)
+        self.mended.add(place.start)
+        return meant or next(tokens)
 
     def _misread(self, token: Token, accepted: set[str]) -> Token | None:
         """Reports the token; gives the word that was probably meant instead of it, if there is one."""
@@ -142,7 +177,7 @@ class _Run:
                 self.previous, f"`{self.previous}` is neither an order (`row`, `col`) nor an operand"
             )
         elif _WORD.fullmatch(token) and words and "NAME" not in accepted:
-            known = Note("known here", ", ".join(words))
+            known = Note("known here", ", ".join(["x"] * ("_X" in accepted) + words))
             meant = None if token in _WORDS else nearest(token, words)
             if meant is not None:
                 self._report(token, f"unknown word `{token}`; did you mean `{meant}`?", "G011", known)

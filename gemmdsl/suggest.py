@@ -14,13 +14,20 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that a person most likely meant, or None when none is near.
 
     Near means at most a third of the letters mistyped (one for short words); exchanged neighbours count
-    once and case does not count.  Ties go to the word that is first in `known`.
+    once and case does not count.  Ties go to a word of the same length, then to one that differs by
+    underscores alone, then to the word that is first in `known`.
     """
     allowed = max(1, min(len(word), _LONGEST) // 3)
     near = (other for other in known if _comparable(word, other) and abs(len(word) - len(other)) <= allowed)
-    scored = [(distance(word.lower(), other.lower()), other) for other in islice(near, _MOST)]
+    scored = [(_far(word.lower(), other.lower()), other) for other in islice(near, _MOST)]
     best = min(scored, key=lambda pair: pair[0], default=None)
-    return best[1] if best is not None and best[0] <= allowed else None
+    return best[1] if best is not None and best[0][0] <= allowed else None
+
+
+def _far(word: str, other: str) -> tuple[int, int, bool]:
+    """Sort key: the edits, and what decides between words that are equally many away."""
+    parted = word.replace("_", "") != other.replace("_", "")
+    return distance(word, other), abs(len(word) - len(other)), parted
 
 
 def distance(left: str, right: str) -> int:

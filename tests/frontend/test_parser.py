@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gemmdsl import syntax
+from gemmdsl.checker import check
 from gemmdsl.parser import MAX_SYNTAX_ERRORS, MAX_TOKENS, parse
 from gemmdsl.source import Source, Span
 from tests.frontend.texts import HEAD
@@ -160,3 +161,65 @@ def test_numbers_have_a_longest_length() -> None:
     assert messages("gemm 1 schedule s { block " + "9" * 5000 + " x 1 }") == [
         "a number of 5000 digits is longer than any size can be"
     ]
+
+
+SHAPES = "problem p { A: f32[M, K]  B: f32[K, N]  C: f32[M, N] = A @ B }"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("block 64*64 x 8 thread 4 x 4", "extents have `x` between them, as in `128 x 128 x 8`, not `*`"),
+        ("block 64, 64 x 8 thread 4 x 4", "extents have `x` between them, as in `128 x 128 x 8`, not `,`"),
+        ("block 64 X 64 x 8 thread 4 x 4", "extents have `x` between them, as in `128 x 128 x 8`, not `X`"),
+        (
+            "block 64 \xd7 64 x 8 thread 4 x 4",
+            "extents have `x` between them, as in `128 x 128 x 8`, not `\xd7`",
+        ),
+        (
+            "block 64 x 64 x 8; thread 4 x 4",
+            "`;` is not needed here: words and numbers follow each other without it",
+        ),
+        (
+            "block 64 x 64 x 8, thread 4 x 4",
+            "`,` is not needed here: words and numbers follow each other without it",
+        ),
+        (
+            "block = 64 x 64 x 8 thread 4 x 4",
+            "`=` is not needed here: words and numbers follow each other without it",
+        ),
+        (
+            "block: 64 x 64 x 8 thread 4 x 4",
+            "`:` is not needed here: words and numbers follow each other without it",
+        ),
+    ],
+)
+def test_what_other_languages_write_is_told_and_understood(text: str, expected: str) -> None:
+    source = Source("test.gemm", f"gemm 1 {SHAPES} schedule s for p on sm_80 {{ {text}  buffers 3 }}")
+    assert [d.message for d in parse(source)[1]] == [expected]
+    assert [d.code for d in check(source)] == ["G010", "G403"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        (
+            SHAPES.replace("B: f32[K, N]", "B: f32[K, 37]"),
+            "`N` here, not `37`: sizes come with each call; a schedule may say `assume N % 37 == 0`",
+        ),
+        (
+            SHAPES.replace("A: f32[M, K]", "A: f32[64, K]"),
+            "`M` here, not `64`: sizes come with each call; a schedule may say `assume M % 64 == 0`",
+        ),
+        (SHAPES.replace("A: f32[M, K]", "A: f32[1, K]"), "`M` here, not `1`: sizes come with each call"),
+    ],
+)
+def test_a_size_in_a_shape(shapes: str, expected: str) -> None:
+    source = Source("test.gemm", f"gemm 1 {shapes} schedule s for p on sm_80 {{ block 8 x 8 buffers 0 }}")
+    assert [d.message for d in parse(source)[1]] == [f"a shape names axes, {expected}"]
+    assert [d.code for d in check(source)] == ["G010", "G401"]
+
+
+def test_a_piece_that_is_cut_short_takes_an_x() -> None:
+    _, (wrong,) = parse(Source("test.gemm", "gemm 1 schedule a { thread 4x4 as 2 vector 4 }"))
+    assert str(wrong.notes[0]).startswith("known here: x, block, ")

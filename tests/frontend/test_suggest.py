@@ -35,6 +35,12 @@ def test_ties_go_to_the_first() -> None:
     assert nearest("v2", ("v1", "v3")) == "v1"
 
 
+def test_ties_go_to_what_looks_alike() -> None:
+    assert nearest("v32", ("v3", "v3_1", "v3_2")) == "v3_2"
+    assert nearest("v3_9", ("v3", "v3_", "v3_1")) == "v3_1"
+    assert nearest("base4", ("base", "base8")) == "base8"
+
+
 @pytest.mark.parametrize(
     ("left", "right", "edits"), [("ab", "ba", 1), ("ab", "acb", 1), ("", "abc", 3), ("kitten", "sitting", 3)]
 )
