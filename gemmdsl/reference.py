@@ -5,6 +5,7 @@ Everything is in logical shapes: A is (M, K), B is (K, N), C is (M, N), whatever
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,10 @@ _BASE_ALIGNMENT = 256
 _UNIT_ROUNDOFF = 2.0**-24
 _HALF_LEAST_SUBNORMAL = 2.0**-150
 _DRIFT_SIGMAS = 6.0
+# Elements that are drawn in a wider type at a time.
+_PIECE = 1 << 16
+# Bytes that `compare` takes for an element of A or B, and of C, beside the arrays that it is given.
+_COMPARED_BYTES = (16, 72)
 
 
 class InexactError(ValueError):
@@ -129,17 +134,18 @@ def gemm_reference(
 ) -> Doubles:
     """C = alpha * A @ B + beta * C in float64.
 
-    A and B are not looked at when alpha is 0, C is not when beta is 0.  A scalar that the problem does not
-    have must be its neutral value, 1 for alpha and 0 for beta.
+    Scalars are rounded to FP32 first.  The product, and so alpha, is left out when alpha or K is 0, and C is
+    when beta is 0.  A scalar that the problem does not have must be its neutral value: 1 for alpha, 0 for beta.
     """
     _check_scalars(problem, alpha, beta)
-    product = np.zeros((a.shape[0], b.shape[1]))
+    alpha, beta = _read_scalars(a, alpha, beta)
+    result = np.zeros((a.shape[0], b.shape[1]))
     with np.errstate(all="ignore"):
         if alpha != 0:
-            product = float(np.float32(alpha)) * (a.astype(np.float64) @ b.astype(np.float64))
+            result = alpha * (a.astype(np.float64) @ b.astype(np.float64))
         if beta != 0 and c is not None:
-            product = product + float(np.float32(beta)) * c.astype(np.float64)
-    return product
+            result = result + beta * c.astype(np.float64)
+    return result
 
 
 def error_bound(
@@ -154,6 +160,7 @@ def error_bound(
     Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; gamma_n = n u / (1 - n u).
     The absolute term stands for results too small for full precision.
     """
+    alpha, beta = _read_scalars(a, alpha, beta)
     steps = a.shape[1] + 2
     gamma = steps * _UNIT_ROUNDOFF / (1 - steps * _UNIT_ROUNDOFF)
     tiny = steps * _HALF_LEAST_SUBNORMAL * (1 + abs(alpha))
@@ -178,6 +185,7 @@ def compare(
     are not, or when a sum could leave the integers that FP32 holds.  NaN equals NaN alone.
     """
     want = gemm_reference(problem, a, b, c, alpha, beta)
+    alpha, beta = _read_scalars(a, alpha, beta)
     if result.shape != want.shape:
         raise ValueError(f"the result has shape {result.shape}, and {want.shape} is right")
     bound = _exact_bound(a, b, c, alpha, beta) if exact else error_bound(a, b, c, alpha, beta)
@@ -206,14 +214,44 @@ def compare(
     )
 
 
+def compare_bytes(m: int, n: int, k: int) -> int:
+    """Bytes of memory that `compare` takes at most, beside the arrays that it is given."""
+    factor, result = _COMPARED_BYTES
+    return factor * k * (m + n) + result * m * n
+
+
 def integers(rng: np.random.Generator, rows: int, cols: int, largest: int = 8) -> Floats:
     """Integers in [-largest, largest]: with 8, sums of up to 262,143 products are exact in FP32."""
-    return rng.integers(-largest, largest + 1, (rows, cols)).astype(np.float32)
+    return in_pieces(rows, cols, lambda start, stop: rng.integers(-largest, largest + 1, stop - start))
 
 
 def uniform(rng: np.random.Generator, rows: int, cols: int) -> Floats:
     """Numbers in [-1, 1) of full precision."""
-    return rng.uniform(-1.0, 1.0, (rows, cols)).astype(np.float32)
+    return in_pieces(rows, cols, lambda start, stop: rng.uniform(-1.0, 1.0, stop - start))
+
+
+def in_pieces(rows: int, cols: int, piece: Callable[[int, int], NDArray[np.generic]]) -> Floats:
+    """A rows x cols matrix of which `piece` gives the elements from one number to another, row after row.
+
+    What is made in a wider type than FP32 is never as large as the matrix.
+    """
+    made = np.empty((rows, cols), np.float32)
+    elements = made.reshape(-1)
+    for start in range(0, elements.size, _PIECE):
+        stop = min(start + _PIECE, elements.size)
+        elements[start:stop] = piece(start, stop)
+    return made
+
+
+def rounded(value: float) -> float:
+    """The number that FP32 makes of it; infinity beyond the largest float."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _read_scalars(a: NDArray[np.floating], alpha: float, beta: float) -> tuple[float, float]:
+    """Alpha and beta as the kernel gets them; alpha is 0 where there is nothing that it could multiply."""
+    return rounded(alpha) if a.shape[1] else 0.0, rounded(beta)
 
 
 def _check_scalars(problem: Problem, alpha: float, beta: float) -> None:

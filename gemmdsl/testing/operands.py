@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemmdsl.reference import Floats, integers, uniform
+from gemmdsl.reference import Floats, in_pieces, integers, uniform
 from gemmdsl.testing.case import Case
 
 # Codes of a place: more than a tile has elements, and exact in FP32 with room for a small factor.
@@ -62,10 +62,16 @@ def _picks(rng: np.random.Generator, rows: int, cols: int) -> Floats:
 
 
 def _places(rows: int, cols: int) -> Floats:
-    codes = np.arange(rows * cols).reshape(rows, cols) % _CODES + 1
-    return codes.astype(np.float32)
+    return in_pieces(rows, cols, lambda start, stop: np.arange(start, stop) % _CODES + 1)
 
 
 def _specials(rng: np.random.Generator, values: Floats) -> Floats:
-    chosen = rng.random(values.shape) < _SPECIAL_SHARE
-    return np.where(chosen, rng.choice(_SPECIALS, values.shape), values).astype(np.float32)
+    rows, cols = values.shape
+    chosen = in_pieces(rows, cols, lambda start, stop: rng.random(stop - start) < _SPECIAL_SHARE)
+    marks, numbers = chosen.reshape(-1), values.reshape(-1)
+
+    def piece(start: int, stop: int) -> Floats:
+        special = rng.choice(_SPECIALS, stop - start)
+        return np.where(marks[start:stop] != 0, special, numbers[start:stop])
+
+    return in_pieces(rows, cols, piece)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -10,12 +13,15 @@ from gemmdsl.reference import (
     InexactError,
     StoredMatrix,
     compare,
+    compare_bytes,
     error_bound,
     gemm_reference,
     integers,
     uniform,
 )
 from gemmdsl.spec import Operand, Order
+from gemmdsl.testing.case import OPERANDS, OperandsKind, make_case
+from gemmdsl.testing.operands import draw
 from tests.emulator.samples import PLAIN_TN, SGEMM
 
 A = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
@@ -30,6 +36,25 @@ def test_the_reference_reads_only_what_a_kernel_may_read() -> None:
     np.testing.assert_array_equal(gemm_reference(SGEMM, NAN, NAN, C, 0, 3), 3 * C)
     np.testing.assert_array_equal(gemm_reference(SGEMM, A[:, :0], B[:0], C, 1, 1), C)
     assert np.isnan(gemm_reference(SGEMM, A, B, NAN, 1, 1)).all()
+
+
+@pytest.mark.parametrize("alpha", [np.nan, np.inf, 0.3, 1e300])
+def test_alpha_multiplies_nothing_when_there_is_no_product(alpha: float) -> None:
+    a, b = A[:, :0], B[:0]
+    np.testing.assert_array_equal(gemm_reference(SGEMM, a, b, C, alpha, 3), 3 * C)
+    for exact in (True, False):
+        assert compare(SGEMM, 3 * C, a, b, C, alpha, 3, exact=exact).ok
+        assert not compare(SGEMM, 4 * C, a, b, C, alpha, 3, exact=exact).ok
+        assert not compare(SGEMM, NAN, a, b, C, alpha, 3, exact=exact).ok
+
+
+def test_scalars_are_those_that_fp32_holds() -> None:
+    np.testing.assert_array_equal(gemm_reference(SGEMM, NAN, NAN, NAN, 1e-60, -1e-60), 0 * C)
+    assert compare(SGEMM, 0 * C, NAN, NAN, NAN, 1e-60, -1e-60, exact=True).ok
+    assert (gemm_reference(SGEMM, A, B, alpha=1e300) == np.inf).all()
+    np.testing.assert_array_equal(
+        gemm_reference(SGEMM, A, B, alpha=0.1), np.float64(np.float32(0.1)) * PRODUCT
+    )
 
 
 def test_scalars_of_another_problem_are_refused() -> None:
@@ -103,6 +128,27 @@ def test_nothing_to_compare() -> None:
     assert compare(SGEMM, PRODUCT[:0], A[:0], B, exact=True).ok
     with pytest.raises(ValueError, match="shape"):
         compare(SGEMM, PRODUCT[:1], A, B)
+
+
+@pytest.mark.parametrize("shape", [(300, 500, 1), (20, 20, 9000), (2000, 1, 300)])
+@pytest.mark.parametrize("kind", OPERANDS)
+def test_no_more_memory_is_taken_than_was_said(shape: tuple[int, int, int], kind: OperandsKind) -> None:
+    m, n, k = shape
+    case = make_case(SGEMM, *shape, operands=kind)
+    tracemalloc.start()
+    try:
+        a, b, c = draw(case)
+        own = 4 * (m * k + k * n + m * n)
+        # Beside the operands, some thousands of elements at a time; of special ones, two matrices as large.
+        assert tracemalloc.get_traced_memory()[1] < (3 if kind == "special" else 1) * own + 2**21
+        for exact in (True, False):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with suppress(InexactError):
+                compare(SGEMM, c, a, b, c, 2, 1, exact=exact)
+            assert tracemalloc.get_traced_memory()[1] - before <= compare_bytes(m, n, k)
+    finally:
+        tracemalloc.stop()
 
 
 def test_drawn_integers_keep_to_their_range() -> None:
