@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
 from collections.abc import Mapping, Sequence
 
 from gemmdsl.conditions import Aligned, Multiple
@@ -15,6 +17,8 @@ from gemmdsl.spec import Operand, OperandName, Problem
 
 _FIRST_CODE = 920
 _FLOAT_BYTES = 4
+_INT_MAX = 2**31 - 1
+_LONGEST_SHOWN = 60
 _OPERANDS: tuple[OperandName, ...] = ("A", "B", "C")
 
 
@@ -43,6 +47,67 @@ class LaunchError(GemmError):
 def unusable(argument: str, message: str) -> LaunchError:
     """The value given for `argument` cannot be passed to a launcher."""
     return LaunchError(None, argument, message)
+
+
+def scalars(problem: Problem, alpha: object, beta: object) -> tuple[float, float]:
+    """Alpha and beta as the kernel gets them, rounded to FP32.
+
+    LaunchError when one is no number, or when it is not the neutral one and the problem does not have it.
+    """
+    factor, addend = _scalar("alpha", alpha), _scalar("beta", beta)
+    if not problem.alpha and factor != 1:
+        raise unusable("alpha", f"alpha = {factor:g}, and problem {problem.name} has no alpha")
+    if not problem.beta and addend != 0:
+        raise unusable("beta", f"beta = {addend:g}, and problem {problem.name} has no beta")
+    return factor, addend
+
+
+def _scalar(name: str, value: object) -> float:
+    # Text has neither of these, though float() would take it.
+    if not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
+        raise unusable(name, f"{name} is {_shortened(value)}, and a number is needed")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError as problem:
+        raise unusable(name, f"{name} is too large for a float") from problem
+    except (TypeError, ValueError) as problem:
+        raise unusable(name, f"{name} is {_shortened(value)}, and a number is needed") from problem
+    # Beyond the largest float it is infinity.
+    return ctypes.c_float(number).value
+
+
+def _shortened(value: object) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        # Of an integer with thousands of digits.
+        return "too long to show"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def check_range(source: CudaSource, arguments: Mapping[str, int]) -> None:
+    """LaunchError for a size or leading dimension that a launcher cannot be called with.
+
+    `arguments` holds M, N, K, lda, ldb and ldc, and may hold others.
+    """
+    for name in ("M", "N", "K", *(source.problem.operand(name).ld for name in _OPERANDS)):
+        try:
+            value = operator.index(arguments[name])
+        except TypeError as problem:
+            shown = _shortened(arguments[name])
+            raise unusable(name, f"{name} is {shown}, and an integer is needed") from problem
+        if not -_INT_MAX - 1 <= value <= _INT_MAX:
+            raise unusable(name, f"{name} = {_shortened(value)} is no 32-bit integer")
+
+
+def check_sizes(source: CudaSource, arguments: Mapping[str, int]) -> None:
+    """LaunchError for what the launcher would refuse of them, before there is any memory for operands."""
+    check_range(source, arguments)
+    if min(arguments[axis] for axis in ("M", "N", "K")) < 0:
+        raise from_status(Status.NEGATIVE_SIZE, source, arguments)
+    for operand in map(source.problem.operand, _OPERANDS):
+        if arguments[operand.ld] < max(1, arguments[operand.contiguous]):
+            raise from_status(Status.LEADING_DIMENSION, source, arguments)
 
 
 def from_status(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gemmdsl.testing.outcome import Sanitizer
+    from gemmdsl.emulator.checker import Sanitizer
 
 
 def sanitizers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Sanitizer, ...]:
     """What is watched: a list with commas, or nothing for `none`; BadParameter for other words."""
-    from gemmdsl.testing.outcome import SANITIZERS
+    from gemmdsl.emulator.checker import SANITIZERS
 
     words = [word.strip() for word in value.split(",")]
     if words == ["none"]:

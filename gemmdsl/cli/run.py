@@ -10,8 +10,9 @@ import click
 from gemmdsl.cli.options import sanitizers
 
 if TYPE_CHECKING:
+    from gemmdsl.emulator.checker import Sanitizer
     from gemmdsl.testing.case import Case, Landing, OperandsKind, ThreadOrder
-    from gemmdsl.testing.outcome import Outcome, Sanitizer
+    from gemmdsl.testing.outcome import Outcome
     from gemmdsl.testing.trial import Device
 
 _WRONG_RESULT = 1

@@ -13,8 +13,8 @@ from gemmdsl.cli.options import sanitizers
 
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
+    from gemmdsl.emulator.checker import Sanitizer
     from gemmdsl.testing.engine import KernelReport, Settings
-    from gemmdsl.testing.outcome import Sanitizer
     from gemmdsl.testing.report import Entry
     from gemmdsl.testing.trial import Device
 

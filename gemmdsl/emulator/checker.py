@@ -5,14 +5,19 @@ from __future__ import annotations
 import ctypes
 import re
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from gemmdsl.cuda_source import CudaSource, SharedStages
 from gemmdsl.emulator.causes import function_at
 from gemmdsl.emulator.symbols import Place, call_sites, places, thread_variables
 from gemmdsl.spec import OperandName, Order
+
+# What a finding is about, and a person may ask for.
+Sanitizer = Literal["race", "memory", "init", "align"]
+SANITIZERS: tuple[Sanitizer, ...] = get_args(Sanitizer)
 
 _DYNAMIC = "gemm_emu_dynamic_shared"
 _OPERANDS: tuple[OperandName, ...] = ("A", "B", "C")
@@ -51,6 +56,7 @@ class _Watch(ctypes.Structure):
     _fields_ = (
         ("operands", _Operand * 3),
         ("variable_count", ctypes.c_uint32),
+        ("kinds", ctypes.c_uint32),
         ("variables", ctypes.POINTER(_Variable)),
     )
 
@@ -106,8 +112,8 @@ class Checker:
         sites_of, arrays_of = (ctypes.c_uint32 * count)(*found), (ctypes.c_uint8 * count)(*found.values())
         self._library.gemm_emu_forbid(sites_of, arrays_of, ctypes.c_uint32(count))
 
-    def watch(self, arguments: Mapping[str, float]) -> None:
-        """The operands of the next launch: where they are, and which may be read."""
+    def watch(self, arguments: Mapping[str, float], wanted: Collection[Sanitizer]) -> None:
+        """The operands of the next launch, those that may be read, and the findings that end it."""
         sizes = {name: int(value) for name, value in arguments.items() if name not in ("alpha", "beta")}
         product = arguments.get("alpha", 1.0) != 0 and sizes["K"] > 0
         readable = {"A": product, "B": product, "C": arguments.get("beta", 0.0) != 0}
@@ -123,7 +129,8 @@ class Checker:
                     readable=readable[operand.name],
                 )
             )
-        watch = _Watch((_Operand * 3)(*operands), len(self._variables), self._variables)
+        kinds = sum(1 << bit for bit, kind in enumerate(SANITIZERS) if kind in wanted)
+        watch = _Watch((_Operand * 3)(*operands), len(self._variables), kinds, self._variables)
         self._library.gemm_emu_watch(ctypes.byref(watch))
 
     def _named(self, place: Place) -> Place:

@@ -14,12 +14,12 @@ from typing import Literal
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint
 from gemmdsl.emulator.builder import build, call_name
-from gemmdsl.emulator.checker import Checker
+from gemmdsl.emulator.checker import SANITIZERS, Checker, Sanitizer
 from gemmdsl.target import STATIC_SHARED_LIMIT, TARGETS
 
 ThreadOrder = Literal["forward", "reversed", "seeded"]
 Landing = Literal["late", "early"]
-_ORDERS: tuple[ThreadOrder, ...] = ("forward", "reversed", "seeded")
+ORDERS: tuple[ThreadOrder, ...] = ("forward", "reversed", "seeded")
 _CTYPES: dict[str, type[ctypes.c_int] | type[ctypes.c_float] | type[ctypes.c_void_p]] = {
     "int": ctypes.c_int,
     "float": ctypes.c_float,
@@ -42,6 +42,7 @@ class RunOptions:
     `landing` says when an asynchronous copy is done: as late as the program allows, or when issued.
     `workers` is the number of blocks that run at once; 0 is as many as there are processors, at most 8.
     A block that takes more than `seconds` of processor time ends the launch; None lets its work decide.
+    Of a library with the checker, findings about anything else than `wanted` are passed over.
     """
 
     order: ThreadOrder = "forward"
@@ -49,6 +50,7 @@ class RunOptions:
     landing: Landing = "late"
     workers: int = 0
     seconds: float | None = None
+    wanted: tuple[Sanitizer, ...] = SANITIZERS
 
 
 class _Options(ctypes.Structure):
@@ -127,11 +129,11 @@ class Library:
     def _configure(self, options: RunOptions, arguments: Mapping[str, float]) -> None:
         plan = self._source.plan
         if self._checker:
-            self._checker.watch(arguments)
+            self._checker.watch(arguments, options.wanted)
         self._library.gemm_emu_configure(
             ctypes.byref(
                 _Options(
-                    order=_ORDERS.index(options.order),
+                    order=ORDERS.index(options.order),
                     early_copies=options.landing == "early",
                     workers=options.workers,
                     limit_ms=int(1e3 * self._seconds(options, arguments)),

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint, Status
 from gemmdsl.emulator.causes import cause
-from gemmdsl.emulator.library import Landing, RunOptions, ThreadOrder, load
-from gemmdsl.launch_errors import extent, from_status, unusable
+from gemmdsl.emulator.library import ORDERS, Landing, RunOptions, ThreadOrder, load
+from gemmdsl.launch_errors import check_range, check_sizes, extent, from_status, scalars, unusable
+from gemmdsl.matrices import host_matrix
+from gemmdsl.memory import require
 from gemmdsl.reference import Floats, StoredMatrix
 from gemmdsl.spec import Operand, OperandName
-
-_INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +52,12 @@ def run(
     misaligned vector and a read of what nobody wrote end the launch.  LaunchError for wrong arguments and a
     failed launch, ToolError when the kernel cannot be compiled.
     """
-    left, right = _matrix("a", a), _matrix("b", b)
+    alpha, beta = scalars(source.problem, alpha, beta)
+    left, right = host_matrix("a", a), host_matrix("b", b)
     (m, k), (k_of_b, n) = left.shape, right.shape
     if k != k_of_b:
         raise unusable("b", f"a is {m} x {k} and b is {k_of_b} x {n}: the inner sizes differ")
-    output = None if c is None else _matrix("c", c)
+    output = None if c is None else host_matrix("c", c)
     if output is not None and output.shape != (m, n):
         raise unusable("c", f"c is {output.shape[0]} x {output.shape[1]}, and the product is {m} x {n}")
     if output is None and beta != 0:
@@ -67,6 +67,8 @@ def run(
     stored["B"].fill(right)
     if output is not None:
         stored["C"].fill(output)
+    if order not in ORDERS:
+        raise unusable("order", f"order is {order!r}, and has to be one of {', '.join(ORDERS)}")
     options = RunOptions(order, seed, async_landing)
     launch(source, arguments_of(stored, m, n, k), alpha, beta, entry=entry, options=options, checked=checked)
     return np.ascontiguousarray(stored["C"].matrix)
@@ -95,15 +97,9 @@ def store(
     sizes = {"M": m, "N": n, "K": k}
     for operand, _, _, ld in shapes:
         sizes[operand.ld] = max(1, sizes[operand.contiguous]) if ld is None else ld
-    _check_range(sizes)
-    _check_leading_dimensions(source, sizes)
+    check_sizes(source, sizes)
     needed = sum(4 * extent(operand, sizes) for operand, *_ in shapes)
-    if needed > (installed := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
-        raise unusable(
-            "",
-            f"operands of {m} x {n} x {k} take {needed / 2**30:.1f} GiB of memory,"
-            f" and this machine has {installed / 2**30:.1f} GiB",
-        )
+    require(needed, f"operands of {m} x {n} x {k}")
     try:
         return {
             operand.name: StoredMatrix(operand, rows, cols, ld=sizes[operand.ld])
@@ -137,12 +133,8 @@ def launch(
 
     `arguments` holds M, N, K, lda, ldb, ldc and the addresses A, B, C.  Errors as those of `run`.
     """
-    problem = source.problem
-    if not problem.alpha and alpha != 1:
-        raise unusable("alpha", f"alpha = {alpha:g}, and problem {problem.name} has no alpha")
-    if not problem.beta and beta != 0:
-        raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
-    _check_range(arguments)
+    alpha, beta = scalars(source.problem, alpha, beta)
+    check_range(source, arguments)
     forced = None if entry is None else _forced(source, entry, arguments)
     library = load(source, cached=cached, checked=checked)
     values: dict[str, float] = {**arguments, "alpha": alpha, "beta": beta}
@@ -174,35 +166,5 @@ def _forced(source: CudaSource, entry: str, arguments: Mapping[str, int]) -> Ent
     for condition in found.requires:
         if not condition.holds(arguments):
             raise unusable("entry", f"entry point {found.name} needs {condition}")
-    for name in ("M", "N", "K"):
-        if arguments[name] < 0:
-            raise from_status(Status.NEGATIVE_SIZE, source, arguments)
-    _check_leading_dimensions(source, arguments)
+    check_sizes(source, arguments)
     return found
-
-
-def _check_range(arguments: Mapping[str, int]) -> None:
-    for name, value in arguments.items():
-        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
-            raise unusable(name, f"{name} = {value} is no 32-bit integer")
-
-
-def _check_leading_dimensions(source: CudaSource, arguments: Mapping[str, int]) -> None:
-    names: tuple[OperandName, ...] = ("A", "B", "C")
-    for operand in map(source.problem.operand, names):
-        if arguments[operand.ld] < max(1, arguments[operand.contiguous]):
-            raise from_status(Status.LEADING_DIMENSION, source, arguments)
-
-
-def _matrix(name: str, value: ArrayLike) -> NDArray[np.floating]:
-    """A two-dimensional array of numbers that FP32 can hold as they are, or rounded from float64."""
-    try:
-        array = np.asarray(value)
-    except ValueError as problem:
-        raise unusable(name, f"{name} is no matrix: {problem}") from problem
-    if array.ndim != 2:
-        raise unusable(name, f"{name} has {array.ndim} axes, and a matrix has 2")
-    if array.dtype.kind not in "fiub":
-        raise unusable(name, f"{name} has dtype {array.dtype}, and numbers are needed")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32, copy=False)

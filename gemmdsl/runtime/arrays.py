@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gemmdsl.launch_errors import LaunchError, unusable
 from gemmdsl.runtime import dlpack
@@ -138,20 +137,6 @@ def placed(found: View, operand: Operand) -> int:
             found.argument, f"the {kind}s of {found.argument} overlap, run backwards or lie askew: {told}"
         )
     return pitch // _FLOAT_BYTES
-
-
-def host_matrix(argument: str, value: Any) -> NDArray[np.float32]:
-    """A matrix of the host as float32; LaunchError when it is none, or not of numbers."""
-    try:
-        array = np.asarray(value)
-    except Exception as problem:
-        raise unusable(argument, f"{argument} is no matrix: {problem}") from problem
-    if array.ndim != 2:
-        raise unusable(argument, f"{argument} has {array.ndim} axes, and a matrix has 2")
-    if array.dtype.kind not in "fiub":
-        raise unusable(argument, f"{argument} has dtype {array.dtype}, and numbers are needed")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32, copy=False)
 
 
 def empty_like(gpu: Gpu, like: Any, operand: Operand, rows: int, cols: int) -> Any:

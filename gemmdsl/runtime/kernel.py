@@ -7,7 +7,7 @@ from typing import Any
 
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Status
-from gemmdsl.launch_errors import extent, from_status, unusable
+from gemmdsl.launch_errors import check_range, extent, from_status, scalars, unusable
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
@@ -58,14 +58,9 @@ def choose(
     `arguments` holds M, N, K, lda, ldb, ldc and the addresses A, B, C.  LaunchError for what the launcher
     refuses, in its order.
     """
-    problem, plan = source.problem, source.plan
-    if not problem.alpha and alpha != 1:
-        raise unusable("alpha", f"alpha = {alpha:g}, and problem {problem.name} has no alpha")
-    if not problem.beta and beta != 0:
-        raise unusable("beta", f"beta = {beta:g}, and problem {problem.name} has no beta")
-    for name, value in arguments.items():
-        if name not in ("A", "B", "C") and not -_INT_MAX - 1 <= value <= _INT_MAX:
-            raise unusable(name, f"{name} = {value} is no 32-bit integer")
+    plan = source.plan
+    alpha, _ = scalars(source.problem, alpha, beta)
+    check_range(source, arguments)
     if (status := _refusal(source, arguments, alpha)) is not Status.SUCCESS:
         raise from_status(status, source, arguments)
     if arguments["M"] == 0 or arguments["N"] == 0:
@@ -133,6 +128,7 @@ class Kernel:
         `arguments` as those of `choose`; `entry` is the path of the entry point to take in place of the
         launcher's choice.  LaunchError for what does not fit, GpuError when CUDA refuses the launch.
         """
+        alpha, beta = scalars(self.source.problem, alpha, beta)
         chosen = choose(self.source, arguments, alpha, beta)
         if chosen is None:
             return None

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint
-from gemmdsl.launch_errors import extent, unusable
+from gemmdsl.launch_errors import extent, scalars, unusable
+from gemmdsl.matrices import host_matrix
 from gemmdsl.reference import POISON, Floats, StoredMatrix
-from gemmdsl.runtime.arrays import View, empty_like, host_matrix, placed, view
+from gemmdsl.runtime.arrays import View, empty_like, placed, view
 from gemmdsl.runtime.device import Gpu
 from gemmdsl.runtime.kernel import Kernel, choose, load
 from gemmdsl.runtime.streams import after, handle_of, ordered
@@ -53,6 +54,7 @@ def run(
     LaunchError for arguments that do not fit, GpuError for what fails on the GPU, ToolError when the kernel
     cannot be compiled.
     """
+    alpha, beta = scalars(source.problem, alpha, beta)
     given = {"a": a, "b": b, "c": c, "out": out}
     handle = handle_of(stream)
     views = {name: view(name, value, gpu, handle) for name, value in given.items() if value is not None}

@@ -81,9 +81,9 @@ class Case:
         """The case as options of `gemmdsl run`; what is the default there is left out."""
         words = ["--shape", f"{self.m}x{self.n}x{self.k}"]
         if self.alpha != 1:
-            words += ["--alpha", f"{self.alpha:g}"]
+            words += ["--alpha", _shown(self.alpha)]
         if self.beta != 0:
-            words += ["--beta", f"{self.beta:g}"]
+            words += ["--beta", _shown(self.beta)]
         for name in NAMES:
             operand = problem.operand(name)
             if self.ld(name) != max(1, self.extents[operand.contiguous]):
@@ -95,6 +95,12 @@ class Case:
             if value != _DEFAULTS[flag]:
                 words += [f"--{flag}", str(value)]
         return words
+
+
+def _shown(value: float) -> str:
+    """The shortest text that is read back as the same number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Case)}

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from gemmdsl.api import CompiledKernel
+from gemmdsl.emulator.checker import SANITIZERS, Sanitizer
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.testing.case import Case, command
 from gemmdsl.testing.edges import MAX_WORK, systematic
 from gemmdsl.testing.far import Far, far_cases
-from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer
+from gemmdsl.testing.outcome import Finding, Outcome
 from gemmdsl.testing.refusals import Call, calls
 from gemmdsl.testing.shapes import cases
 from gemmdsl.testing.shrink import shrink
@@ -159,9 +160,8 @@ class _Run:
         self._each(systematic(spec, plan, chosen.work))
         if chosen.examples:
             self._drawn()
-        checked = bool(chosen.sanitize)
         for odd in _odd_calls(self.kernel, chosen):
-            if findings := odd.check(self.kernel.cuda, cached=chosen.cached, checked=checked):
+            if findings := odd.check(self.kernel.cuda, cached=chosen.cached, sanitize=chosen.sanitize):
                 raise _Failed(Failure(findings))
             self.calls += 1
             self.progress(1)

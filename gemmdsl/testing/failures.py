@@ -14,11 +14,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from gemmdsl.emulator.checker import SANITIZERS
 from gemmdsl.files import make_folder, write_text
 from gemmdsl.spec import Spec
 from gemmdsl.testing import case as cases
 from gemmdsl.testing.case import Case
-from gemmdsl.testing.outcome import SANITIZERS, Finding
+from gemmdsl.testing.outcome import Finding
 from gemmdsl.testing.text import spec_text
 
 _FORMAT = 1

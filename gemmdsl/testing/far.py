@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmdsl.cuda_source import CudaSource
+from gemmdsl.emulator.checker import Sanitizer
+from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import launch
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.reference import Floats, StoredMatrix, compare
@@ -35,11 +37,13 @@ class Far:
     operand: OperandName
     case: Case
 
-    def check(self, source: CudaSource, *, cached: bool = True, checked: bool = False) -> tuple[Finding, ...]:
+    def check(
+        self, source: CudaSource, *, cached: bool = True, sanitize: tuple[Sanitizer, ...] = ()
+    ) -> tuple[Finding, ...]:
         """What is wrong with the run; nothing when the system does not give the addresses.
 
-        `cached` and `checked` choose the build of the kernel.  The checker has a word for each place of C, in
-        its padding too, so that C is far without it.
+        `cached` keeps the compiled kernel, and what `sanitize` names is watched.  The checker has a word for
+        each place of C, in its padding too, so that C is far without it.
         """
         case, problem = self.case, source.problem
         operand = problem.operand(self.operand)
@@ -70,7 +74,13 @@ class Far:
         matrices["A"][...], matrices["B"][...], matrices["C"][...] = a, b, np.nan
         spread = f"{operand.ld} = {case.ld(self.operand)}"
         try:
-            launch(source, arguments, cached=cached, checked=checked and self.operand != "C")
+            launch(
+                source,
+                arguments,
+                options=RunOptions(wanted=sanitize),
+                cached=cached,
+                checked=bool(sanitize) and self.operand != "C",
+            )
         except LaunchError as failed:
             return (Finding("launch", f"{spread}: {failed.diagnostics[0].message}"),)
         verdict = compare(problem, matrices["C"], a, b, exact=True)
@@ -87,7 +97,10 @@ def far_cases(source: CudaSource) -> Iterator[Far]:
     block: dict[Axis, int] = {"M": plan.block_m, "N": plan.block_n, "K": _LINES - 1}
     for name in NAMES:
         operand = problem.operand(name)
-        for index in sorted({_LINES - 1, block[operand.strided]}):
+        # The first line of a tile that is not the first one; of two lines, one leading dimension apart, none
+        # is as far as 2^31 elements.
+        tile = up(_LINES - 1, block[operand.strided])
+        for index in sorted({_LINES - 1, tile}):
             sizes: dict[Axis, int] = {"M": _LINES, "N": _LINES, "K": _LINES}
             sizes[operand.strided] = index + 1
             sizes = {axis: up(size, needed[axis]) for axis, size in sizes.items()}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-Sanitizer = Literal["race", "memory", "init", "align"]
-SANITIZERS: tuple[Sanitizer, ...] = get_args(Sanitizer)
+from gemmdsl.emulator.checker import Sanitizer
 
 # What the checker's messages say, and what a person asked to be watched.
 _MARKS: tuple[tuple[str, Sanitizer], ...] = (

@@ -12,6 +12,8 @@ import numpy as np
 
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.cuda_source import CudaSource, Status
+from gemmdsl.emulator.checker import Sanitizer
+from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch
 from gemmdsl.launch_errors import LaunchError, extent
 from gemmdsl.reference import Floats, StoredMatrix
@@ -59,10 +61,12 @@ class Call:
     arguments: Mapping[str, int] = field(default_factory=dict)
     place: Place | None = None
 
-    def check(self, source: CudaSource, *, cached: bool = True, checked: bool = False) -> tuple[Finding, ...]:
+    def check(
+        self, source: CudaSource, *, cached: bool = True, sanitize: tuple[Sanitizer, ...] = ()
+    ) -> tuple[Finding, ...]:
         """What is wrong with how the launcher answered: another status, or a write although it refused.
 
-        `cached` and `checked` choose the build of the kernel: those of the runs before.
+        `cached` and `sanitize` are those of the runs before, so that no other build of the kernel is made.
         """
         case = self.case
         stored: dict[OperandName, StoredMatrix] = {}
@@ -78,7 +82,15 @@ class Call:
         before = {name: matrix.buffer.copy() for name, matrix in stored.items()}
         status, told = Status.SUCCESS, ""
         try:
-            launch(source, arguments, case.alpha, case.beta, cached=cached, checked=checked)
+            launch(
+                source,
+                arguments,
+                case.alpha,
+                case.beta,
+                options=RunOptions(wanted=sanitize),
+                cached=cached,
+                checked=bool(sanitize),
+            )
         except LaunchError as refused:
             status, told = refused.status or Status.LAUNCH_FAILED, f": {refused.diagnostics[0].message}"
         if status is not self.status:

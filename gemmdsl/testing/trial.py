@@ -14,14 +14,24 @@ import numpy as np
 
 from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.diagnostics import Diagnostic
+from gemmdsl.emulator.checker import Sanitizer
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch
-from gemmdsl.launch_errors import LaunchError, unusable
-from gemmdsl.reference import Floats, InexactError, StoredMatrix, Verdict, compare
+from gemmdsl.launch_errors import LaunchError, check_sizes, extent, scalars, unusable
+from gemmdsl.memory import require
+from gemmdsl.reference import (
+    Floats,
+    InexactError,
+    StoredMatrix,
+    Verdict,
+    compare,
+    compare_bytes,
+    rounded,
+)
 from gemmdsl.spec import OperandName
 from gemmdsl.testing.case import NAMES, Case
 from gemmdsl.testing.operands import Operands, draw, place
-from gemmdsl.testing.outcome import SANITIZERS, Finding, Outcome, Sanitizer, kind_of
+from gemmdsl.testing.outcome import Finding, Outcome, kind_of
 
 if TYPE_CHECKING:
     from gemmdsl.runtime import Launch as GpuLaunch
@@ -47,16 +57,37 @@ def run_case(
     ToolError when the text cannot be compiled, and GpuError for what fails on a GPU, where `sanitize` and
     `cached` have no meaning.
     """
+    check_sizes(source, case.conditions())
+    scalars(source.problem, case.alpha, case.beta)
+    shape = f"{case.m} x {case.n} x {case.k}"
+    require(_needed(source, case, checked=bool(sanitize)), f"operands of {shape}, and comparing them,")
     try:
-        operands = draw(case)
-        stored = _store(source, case, operands)
-    except (MemoryError, ValueError) as too_large:
-        shape = f"{case.m} x {case.n} x {case.k}"
+        return _run(source, case, sanitize, cached, device)
+    except MemoryError as too_large:
         raise unusable("", f"no memory for operands of {shape}: {too_large}") from too_large
+
+
+def _needed(source: CudaSource, case: Case, *, checked: bool) -> int:
+    """Bytes of memory that a run takes."""
+    needed = compare_bytes(case.m, case.n, case.k)
+    for name in NAMES:
+        operand = source.problem.operand(name)
+        words = extent(operand, case.conditions()) + case.offset(name)
+        # A and B are kept twice; of C it is noted what was touched, and by the checker who wrote.
+        stored = 8 * words if name != "C" else (4 + 1 + 8 * checked) * words
+        needed += stored + 4 * case.extents[operand.rows] * case.extents[operand.cols]
+    return needed
+
+
+def _run(
+    source: CudaSource, case: Case, sanitize: Collection[Sanitizer], cached: bool, device: Device
+) -> Outcome:
+    operands = draw(case)
+    stored = _store(source, case, operands)
     before = {name: stored[name].buffer.copy() for name in NAMES if name != "C"}
     # Threads of the operating system do not pay for a few blocks.
     workers = 1 if case.m * case.n * case.k < _SMALL else 0
-    options = RunOptions(case.order, case.seed, case.landing, workers)
+    options = RunOptions(case.order, case.seed, case.landing, workers, wanted=tuple(sanitize))
     try:
         launched = (
             _launch_on_gpu(source, case, stored)
@@ -77,8 +108,6 @@ def run_case(
             raise
         told = refused.diagnostics[0]
         kind = kind_of(told.message)
-        if sanitize and kind in SANITIZERS and kind not in sanitize:
-            return run_case(source, case, cached=cached)
         message = told.message.removeprefix(f"{source.plan.launcher}: ")
         return Outcome("", 0.0, (Finding(kind, message, (*map(str, told.notes), *_cause(told))),))
     result = stored["C"].matrix
@@ -111,7 +140,8 @@ def _launch_on_gpu(source: CudaSource, case: Case, stored: dict[OperandName, Sto
 def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandName, StoredMatrix]:
     """The operands in memory; those that the kernel must not read are left poisoned."""
     values = dict(zip(NAMES, operands, strict=True))
-    read = {"A": case.alpha != 0, "B": case.alpha != 0, "C": case.beta != 0}
+    product = rounded(case.alpha) != 0
+    read = {"A": product, "B": product, "C": rounded(case.beta) != 0}
     stored: dict[OperandName, StoredMatrix] = {}
     for name in NAMES:
         operand = source.problem.operand(name)

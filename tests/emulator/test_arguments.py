@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gemmdsl import memory
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.cuda_source import Status
 from gemmdsl.emulator.run import launch, run
@@ -87,6 +91,21 @@ SQUARE = np.ones((4, 4))
         ((SQUARE, SQUARE), {"ldb": 3}, "ldb", "ldb = 3 is below 4"),
         ((SQUARE, SQUARE), {"lda": -1}, "lda", "lda = -1 is below 4"),
         ((SQUARE, SQUARE), {"lda": 2**31}, "lda", "lda = 2147483648 is no 32-bit integer"),
+        ((SQUARE, SQUARE), {"lda": 10**5000}, "lda", "lda = too long to show is no 32-bit integer"),
+        ((SQUARE, SQUARE), {"ldc": "8"}, "ldc", "ldc is '8', and an integer is needed"),
+        ((SQUARE, SQUARE), {"ldc": 8.5}, "ldc", "ldc is 8.5, and an integer is needed"),
+        ((SQUARE, SQUARE), {"alpha": 10**400}, "alpha", "alpha is too large for a float"),
+        ((SQUARE, SQUARE), {"alpha": "2"}, "alpha", "alpha is '2', and a number is needed"),
+        ((SQUARE, SQUARE, SQUARE), {"beta": None}, "beta", "beta is None, and a number is needed"),
+        ((SQUARE, SQUARE, SQUARE), {"beta": SQUARE}, "beta", "and a number is needed"),
+        ((SQUARE, SQUARE), {"alpha": 1j}, "alpha", "alpha is 1j, and a number is needed"),
+        ((np.ma.masked_less(SQUARE, 0), SQUARE), {}, "a", "a is a masked array"),
+        (
+            (SQUARE, SQUARE),
+            {"order": "sideways"},
+            "order",
+            "order is 'sideways', and has to be one",
+        ),
         ((SQUARE, SQUARE), {"entry": "fast"}, "entry", "naive has no entry point fast; it has general"),
     ],
 )
@@ -100,9 +119,45 @@ def test_wrong_arguments_are_named(
 
 
 def test_operands_that_memory_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmdsl.emulator.run.os.sysconf", lambda _: 2**15)
-    with pytest.raises(LaunchError, match=r"take 24\.0 GiB of memory, and this machine has 1"):
+    monkeypatch.setattr("gemmdsl.memory.available", lambda: 2**30 + 2**29)
+    with pytest.raises(LaunchError, match=r"take 24\.0 GiB of memory, and 1\.5 GiB are free"):
         run(NAIVE, SQUARE, SQUARE, lda=2**31 - 1)
+
+
+def test_memory_is_that_of_the_machine_and_of_the_groups_around_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        Path("/proc/meminfo"): "MemTotal: 99 kB\nMemAvailable:  5000 kB\n",
+        Path("/proc/self/cgroup"): "4:cpu:/\n3:memory:/box\n0::/box/inner\n",
+        Path("/sys/fs/cgroup/memory/box/memory.limit_in_bytes"): "4000000\n",
+        Path("/sys/fs/cgroup/memory/box/memory.usage_in_bytes"): "1000000\n",
+        Path("/sys/fs/cgroup/box/inner/memory.max"): "max\n",
+        Path("/sys/fs/cgroup/box/inner/memory.current"): "7\n",
+        Path("/sys/fs/cgroup/box/memory.max"): "3000000\n",
+        Path("/sys/fs/cgroup/box/memory.current"): "2500000\n",
+        Path("/sys/fs/cgroup/box/memory.stat"): "anon 9\ninactive_file 100000\n",
+    }
+    monkeypatch.setattr(memory, "_text", lambda path: files.get(path, ""))
+    assert memory.available() == 600_000
+    del files[Path("/sys/fs/cgroup/box/memory.max")]
+    assert memory.available() == 3_000_000
+    files[Path("/proc/self/cgroup")] = ""
+    assert memory.available() == 5000 * 1024
+    files.clear()
+    assert memory.available() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("alpha", [np.float64(2), np.int8(2), np.array(2.0), Fraction(2), True + 1])
+def test_any_kind_of_number_is_a_scalar(alpha: Any) -> None:
+    assert (run(NAIVE, SQUARE, SQUARE, alpha=alpha) == 8).all()
+
+
+def test_scalars_are_rounded_before_they_are_looked_at() -> None:
+    unread = np.full((4, 4), np.nan)
+    # Less than half of the least subnormal: the kernel's alpha and beta are 0.
+    assert (run(NAIVE, unread, unread, unread, 1e-60, 1e-60, checked=True) == 0).all()
+    assert np.isinf(run(NAIVE, SQUARE, SQUARE, alpha=1e300)).all()
 
 
 def test_scalars_that_the_problem_lacks_are_refused() -> None:

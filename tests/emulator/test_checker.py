@@ -9,9 +9,11 @@ import pytest
 
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import Diagnostic
+from gemmdsl.emulator.checker import SANITIZERS, Sanitizer
 from gemmdsl.emulator.library import Landing, RunOptions, ThreadOrder
 from gemmdsl.emulator.run import arguments_of, launch, run, store
 from gemmdsl.launch_errors import LaunchError
+from gemmdsl.testing.outcome import kind_of
 from tests.emulator.samples import NAIVE, PINGPONG, PIPELINE, SHARED_TILE, one_block
 
 KERNELS = [NAIVE, SHARED_TILE, PINGPONG, PIPELINE]
@@ -88,6 +90,59 @@ def test_a_missing_barrier_is_a_race_or_a_read_of_nothing(
         assert "with no barrier between" in found.message
         assert [note.label for note in found.notes] == ["at", "at"]
         assert "line 10 in probe_general" in {note.text for note in found.notes}
+
+
+# One mistake of each kind, in this order: init, align, memory, race.
+FOUR = """    __shared__ float words[64];
+    __shared__ float others[66];
+    float seen = words[t];
+    float2 two = *reinterpret_cast<const float2*>(A + 1);
+    seen += two.x + two.y;
+    seen += A[64 + t % 2];
+    others[t] = seen;
+    seen += others[(t + 1) % 64];
+    C[t] = seen;"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (("race", "memory", "init", "align"), "which no thread has written"),
+        (("race", "memory", "align"), "misaligned read of 8 bytes"),
+        (("race", "memory"), "read of padding"),
+        (("race",), "race on word"),
+        (("init",), "which no thread has written"),
+        (("align",), "misaligned read of 8 bytes"),
+        (("memory",), "read of padding"),
+    ],
+)
+def test_findings_that_nobody_asked_for_are_passed_over(wanted: tuple[Sanitizer, ...], message: str) -> None:
+    source = one_block(FOUR)
+    stored = store(source, 2, 64, 64, lda=68)
+    options = RunOptions(wanted=wanted)
+    with pytest.raises(LaunchError, match=message):
+        launch(source, arguments_of(stored, 2, 64, 64), 1.0, 1.0, options=options, checked=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("C[0] = 1.0f; C[t] = 1.0f;", "memory"),
+        ("if (t > 0) C[t] = 1.0f;", "memory"),
+        ("C[t] = C[t] + A[t];", "init"),
+        ("C[t] = 1.0f; const_cast<float*>(A)[t] = 2.0f;", "memory"),
+        ("C[t] = t < 64 ? 1.0f : 0.0f; C[64] = 2.0f;", "memory"),
+    ],
+)
+def test_a_launch_with_findings_that_nobody_asked_for_comes_to_its_end(body: str, kind: Sanitizer) -> None:
+    source = one_block(f"    {body}")
+    stored = store(source, 1, 64, 64)
+    arguments = arguments_of(stored, 1, 64, 64)
+    with pytest.raises(LaunchError) as caught:
+        launch(source, arguments, checked=True)
+    assert kind_of(caught.value.diagnostics[0].message) == kind
+    others = tuple(other for other in SANITIZERS if other != kind)
+    launch(source, arguments, options=RunOptions(wanted=others), checked=True)
 
 
 def test_both_barriers_make_it_right() -> None:

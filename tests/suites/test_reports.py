@@ -11,10 +11,10 @@ import pytest
 
 import gemmdsl
 from gemmdsl.api import CompiledKernel
+from gemmdsl.emulator.checker import SANITIZERS
 from gemmdsl.reference import compare
 from gemmdsl.testing import run_case
 from gemmdsl.testing.case import make_case
-from gemmdsl.testing.outcome import SANITIZERS
 
 LADDER = Path(__file__).parents[2] / "examples" / "ladder.gemm"
 PROBLEM = "gemm 1 problem p {{ A: f32[M, K] {a} B: f32[K, N] {b} C: f32[M, N] = alpha * A @ B + beta * C }}"

@@ -103,6 +103,14 @@ def test_what_is_not_watched_is_judged_by_its_result(kernel: CompiledKernel) -> 
     assert failure.sanitize == ""
 
 
+def test_what_comes_behind_an_unwanted_finding_is_found(kernel: CompiledKernel) -> None:
+    # The first thing that happens without barriers is a read of what nobody wrote.
+    wrong = _edited(kernel, r"__syncthreads\(\);", ";")
+    failure = check_kernel(wrong, Settings(examples=20, sanitize=("race",), cached=False)).failure
+    assert failure is not None
+    assert failure.sanitize == "race"
+
+
 def test_a_wrong_element_is_named(kernel: CompiledKernel) -> None:
     from gemmdsl.testing import run_case
 

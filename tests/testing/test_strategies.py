@@ -15,6 +15,7 @@ from gemmdsl.target import TARGETS
 from gemmdsl.testing import cases, matrices, options, options_of, problems, program_text, spec_text, specs
 from gemmdsl.testing.case import OPERANDS, ORDERS, from_json, make_case, to_json
 from gemmdsl.testing.edges import edges, paths, systematic
+from gemmdsl.testing.far import far_cases
 from gemmdsl.testing.schedules import candidates
 
 _QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -146,6 +147,34 @@ def test_matrices_have_the_sizes_of_their_case(kernel: CompiledKernel) -> None:
     case = make_case(kernel.spec.problem, 4, 5, 6)
     for a, b, c in _sample(matrices(case), 20):
         assert (a.shape, b.shape, c.shape) == ((4, 6), (6, 5), (4, 5))
+
+
+@pytest.mark.parametrize(
+    "block", ["1 x 1 x 4", "1 x 4 x 1", "4 x 1 x 2", "3 x 3 x 3", "2 x 2 x 4", "32 x 32 x 8"]
+)
+def test_far_operands_have_leading_dimensions_that_can_be_passed(block: str) -> None:
+    text = f"""
+    gemm 1
+    problem p {{ A: f32[M, K] col B: f32[K, N] C: f32[M, N] col = A @ B }}
+    schedule s for p on sm_80 {{ block {block} }}
+    """
+    source = gemmdsl.loads(text).compile().cuda
+    found = list(far_cases(source))
+    assert {far.operand for far in found} == {"A", "B", "C"}
+    for far in found:
+        operand = source.problem.operand(far.operand)
+        ld, lines = far.case.ld(far.operand), far.case.extents[operand.strided]
+        assert ld < 2**31 <= (lines - 1) * ld
+        assert far.case.allowed(source.plan)
+
+
+@pytest.mark.parametrize("alpha", [2.0, 0.1, 1 / 3, 1e-45, -0.7000000001, float("inf"), float("nan")])
+def test_a_command_has_the_very_scalars(kernel: CompiledKernel, alpha: float) -> None:
+    words = make_case(kernel.spec.problem, 4, 4, 4, alpha=alpha, beta=alpha).flags(kernel.spec.problem)
+    for flag in ("--alpha", "--beta"):
+        shown = words[words.index(flag) + 1]
+        assert float(shown) == alpha or alpha != alpha
+        assert shown == f"{alpha:g}" or float(f"{alpha:g}") != alpha
 
 
 def test_cases_are_kept_as_json(kernel: CompiledKernel) -> None:

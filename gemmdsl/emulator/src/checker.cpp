@@ -50,7 +50,7 @@ uint64_t own_number() {
 
 // Ends the block with a message; {here} and {there} in it stand for the places.
 template <typename... Values>
-[[noreturn]] void report(uint32_t here, uint32_t there, const char* format, Values... values) {
+[[noreturn]] void stop(uint32_t here, uint32_t there, const char* format, Values... values) {
     checker.places[0] = here;
     checker.places[1] = there;
     char text[1024];
@@ -58,6 +58,12 @@ template <typename... Values>
     set_message(*checker.worker, "%s; thread %u of block (%u, %u, %u)", text, thread_of(shadow.stamp), blockIdx.x,
                 blockIdx.y, blockIdx.z);
     abandon(*checker.worker);
+}
+
+// A finding, which ends the block when findings of its kind are wanted; if not, the run goes on.
+template <typename... Values>
+void report(Kind kind, uint32_t here, uint32_t there, const char* format, Values... values) {
+    if (checker.watch.kinds & kind) stop(here, there, format, values...);
 }
 
 struct Name {
@@ -102,7 +108,7 @@ bool is_own(uintptr_t address) {
            within(&gridDim, sizeof gridDim);
 }
 
-[[noreturn]] void report_outside_variables(uintptr_t address, bool write, uint32_t here) {
+void report_outside_variables(uintptr_t address, bool write, uint32_t here) {
     const uint64_t offset = address - shadow.begin;
     const WatchedVariable* nearest = nullptr;
     for (uint32_t i = 0; i < checker.watch.variable_count; ++i) {
@@ -110,8 +116,11 @@ bool is_own(uintptr_t address) {
         if (!is_live(variable) || variable.offset > offset) continue;
         if (nearest == nullptr || variable.offset > nearest->offset) nearest = &variable;
     }
-    if (nearest == nullptr) report(here, here, "%s outside every shared variable {here}", write ? "write" : "read");
-    report(here, here, "%s outside %s {here}: byte %llu of %llu", write ? "write" : "read", nearest->name,
+    if (nearest == nullptr) {
+        report(MEMORY, here, here, "%s outside every shared variable {here}", write ? "write" : "read");
+        return;
+    }
+    report(MEMORY, here, here, "%s outside %s {here}: byte %llu of %llu", write ? "write" : "read", nearest->name,
            static_cast<unsigned long long>(offset - nearest->offset),
            static_cast<unsigned long long>(size_of(*nearest)));
 }
@@ -124,29 +133,33 @@ void check_word(uint64_t word, bool write, uint32_t here) {
     if (written == NO_VARIABLE) {
         if (!write && is_own(address)) return;
         report_outside_variables(address, write, here);
+        return;
     }
     if (shadow.array[word] & checker.foreign[here]) {
-        report(here, here, "%s outside %s's tile {here}: it lands in %s", write ? "write" : "read",
+        report(MEMORY, here, here, "%s outside %s's tile {here}: it lands in %s", write ? "write" : "read",
                gemm_emu_stages.arrays[shadow.array[word] == 1 ? 1 : 0].name, name_of(address).text);
     }
     if (written == PADDING) {
-        report(here, here, "%s of padding {here}: %s holds nothing", write ? "write" : "read", name_of(address).text);
+        report(MEMORY, here, here, "%s of padding {here}: %s holds nothing", write ? "write" : "read",
+               name_of(address).text);
+        return;
     }
     if (written == IN_FLIGHT) {
-        report(here, shadow.write_place[word],
+        report(RACE, here, shadow.write_place[word],
                "%s of %s {here}, which an asynchronous copy issued {there} may still write: no wait between",
                write ? "write" : "read", name_of(address).text);
+        return;
     }
     if (written == UNWRITTEN) {
-        if (!write) report(here, here, "read of %s {here}, which no thread has written", name_of(address).text);
+        if (!write) report(INIT, here, here, "read of %s {here}, which no thread has written", name_of(address).text);
     } else if (!shadow.ordered(written)) {
-        report(here, shadow.write_place[word],
+        report(RACE, here, shadow.write_place[word],
                "race on %s: thread %u %s it {here} and thread %u wrote it {there}, with no barrier between",
                name_of(address).text, thread, write ? "writes" : "reads", thread_of(written));
     }
     if (write) {
         if (read != 0 && !shadow.ordered(read)) {
-            report(here, shadow.read_place[word],
+            report(RACE, here, shadow.read_place[word],
                    "race on %s: thread %u writes it {here} and thread %u read it {there}, with no barrier between",
                    name_of(address).text, thread, thread_of(read));
         }
@@ -159,8 +172,8 @@ void check_word(uint64_t word, bool write, uint32_t here) {
     shadow.read_place[word] = here;
 }
 
-[[noreturn]] void report_misaligned(uintptr_t address, unsigned bytes, bool write, uint32_t here) {
-    report(here, here, "misaligned %s of %u bytes {here}, at an address that is %llu more than a multiple",
+void report_misaligned(uintptr_t address, unsigned bytes, bool write, uint32_t here) {
+    report(ALIGN, here, here, "misaligned %s of %u bytes {here}, at an address that is %llu more than a multiple",
            write ? "write" : "read", bytes, static_cast<unsigned long long>(address % bytes));
 }
 
@@ -210,19 +223,21 @@ void check_element(int i, int64_t element, bool write, uint32_t here) {
     const long long line = element / operand.ld, place = element % operand.ld;
     const long long row = operand.row_major ? line : place, column = operand.row_major ? place : line;
     if (place >= operand.width) {
-        report(here, here, "%s of padding {here}: element %lld behind %s %lld of %c", write ? "write" : "read",
-               place - static_cast<long long>(operand.width), operand.row_major ? "row" : "column", line, name);
+        report(MEMORY, here, here, "%s of padding {here}: element %lld behind %s %lld of %c",
+               write ? "write" : "read", place - static_cast<long long>(operand.width),
+               operand.row_major ? "row" : "column", line, name);
+        return;
     }
     if (!write && !operand.readable) {
-        report(here, here, "read of %c[%lld, %lld] {here}, though its factor is 0", name, row, column);
+        report(INIT, here, here, "read of %c[%lld, %lld] {here}, though its factor is 0", name, row, column);
     }
     if (i != C) return;
     uint64_t& writer = checker.c_writers[element];
     if (write) {
-        if (writer != 0) report(here, here, "C[%lld, %lld] is written a second time {here}", row, column);
+        if (writer != 0) report(MEMORY, here, here, "C[%lld, %lld] is written a second time {here}", row, column);
         writer = own_number();
     } else if (writer != 0 && writer != own_number()) {
-        report(here, here, "race on C[%lld, %lld]: read {here} after another thread wrote it", row, column);
+        report(RACE, here, here, "race on C[%lld, %lld]: read {here} after another thread wrote it", row, column);
     }
 }
 
@@ -238,7 +253,7 @@ void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t her
         const int64_t first = static_cast<int64_t>(address - operand.address);
         if (first >= 0 && first + bytes <= extent * WORD) {
             if (address % bytes != 0) report_misaligned(address, bytes, write, here);
-            if (write && i != C) report(here, here, "write to %c {here}", OPERAND_NAMES[i]);
+            if (write && i != C) report(MEMORY, here, here, "write to %c {here}", OPERAND_NAMES[i]);
             for (int64_t element = first / WORD; element * WORD < first + bytes; ++element) {
                 check_element(i, element, write, here);
             }
@@ -253,11 +268,12 @@ void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t her
     }
     if (!write && address - checker.image.begin < checker.image.bytes) return;
     if (near_name != nullptr) {
-        report(here, here, "%s outside %c {here}, %lld bytes %s", write ? "write" : "read", *near_name,
+        report(MEMORY, here, here, "%s outside %c {here}, %lld bytes %s", write ? "write" : "read", *near_name,
                static_cast<long long>(near_distance < 0 ? -near_distance : near_distance),
                near_distance < 0 ? "before its first element" : "behind its last element");
+        return;
     }
-    report(here, here, "%s outside every array {here}, at address %#llx", write ? "write" : "read",
+    report(MEMORY, here, here, "%s outside every array {here}, at address %#llx", write ? "write" : "read",
            static_cast<unsigned long long>(address));
 }
 
@@ -330,6 +346,7 @@ bool check_launch_begins(const Launch& launch) {
 }
 
 bool check_launch_ends() {
+    if (!(checker.watch.kinds & MEMORY)) return true;
     const WatchedOperand& c = checker.watch.operands[C];
     for (int64_t line = 0; line < c.lines; ++line) {
         for (int64_t place = 0; place < c.width; ++place) {
@@ -374,7 +391,7 @@ void check_block_ends() {
 void check_switch(unsigned thread) { shadow.enter(thread); }
 
 void check_barrier() {
-    if (!shadow.pass_barrier()) report(0, 0, "more than %u barriers", LAST_CLOCK);
+    if (!shadow.pass_barrier()) stop(0, 0, "more than %u barriers", LAST_CLOCK);
 }
 
 void check_rendezvous(unsigned first, uint32_t mask) { shadow.meet(first, mask); }
@@ -384,13 +401,17 @@ void check_copy_issued(const void* shared, const void* global, unsigned bytes, u
     const uintptr_t address = reinterpret_cast<uintptr_t>(shared);
     const uint64_t offset = address - shadow.begin;
     const uint32_t here = place_of(code);
-    if (offset >= shadow.bytes) report(here, here, "asynchronous copy {here} to %p, no shared memory", shared);
+    if (offset >= shadow.bytes) {
+        report(MEMORY, here, here, "asynchronous copy {here} to %p, no shared memory", shared);
+        return;
+    }
     for (unsigned read = 0; read < bytes - zero_fill; read += WORD) {
         check_access(reinterpret_cast<uintptr_t>(global) + read, WORD, false, code);
     }
     for (unsigned i = 0; i < bytes / WORD; ++i) {
-        check_word(offset / WORD + i, true, here);
-        shadow.written[offset / WORD + i] = IN_FLIGHT;
+        const uint64_t word = offset / WORD + i;
+        check_word(word, true, here);
+        if (shadow.written[word] < PADDING) shadow.written[word] = IN_FLIGHT;
     }
 }
 
@@ -415,8 +436,11 @@ void check_vector(const void* to, const void* from, size_t bytes) {
 }
 
 void check_copy_landed(const void* shared, unsigned bytes) {
-    const uint64_t word = (reinterpret_cast<uintptr_t>(shared) - shadow.begin) / WORD;
-    for (unsigned i = 0; i < bytes / WORD; ++i) shadow.written[word + i] = shadow.stamp;
+    const uint64_t offset = reinterpret_cast<uintptr_t>(shared) - shadow.begin;
+    if (offset >= shadow.bytes) return;
+    for (uint64_t word = offset / WORD; word < (offset + bytes) / WORD; ++word) {
+        if (shadow.written[word] == IN_FLIGHT) shadow.written[word] = shadow.stamp;
+    }
 }
 
 }  // namespace gemm_emu

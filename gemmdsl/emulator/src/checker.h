@@ -29,9 +29,13 @@ struct WatchedVariable {
     char name[96];
 };
 
+// What a finding is about: bits of a set, in the order of gemmdsl/emulator/checker.py.
+enum Kind : uint32_t { RACE = 1, MEMORY = 2, INIT = 4, ALIGN = 8 };
+
 struct Watch {
     WatchedOperand operands[3];  // A, B, C
     uint32_t variable_count;
+    uint32_t kinds;  // of findings that end a launch
     const WatchedVariable* variables;
 };
 
