@@ -21,6 +21,10 @@ class Multiple:
     def holds(self, sizes: Mapping[str, int]) -> bool:
         return sizes[self.axis] % self.of == 0
 
+    def refusal(self, sizes: Mapping[str, int]) -> str:
+        """What breaks the condition, as `M = 130 is no multiple of 128`; "" when it holds."""
+        return _not_multiple(self.axis, sizes[self.axis], self.of)
+
     def __str__(self) -> str:
         return f"{self.axis} % {self.of} == 0"
 
@@ -37,8 +41,20 @@ class Aligned:
         ld = sizes[f"ld{self.operand.lower()}"]
         return sizes[self.operand] % (4 * self.elements) == 0 and ld % self.elements == 0
 
+    def refusal(self, sizes: Mapping[str, int]) -> str:
+        """What breaks the condition: the leading dimension, else the address; "" when it holds."""
+        ld = f"ld{self.operand.lower()}"
+        if wrong := _not_multiple(ld, sizes[ld], self.elements):
+            return wrong
+        unit = 4 * self.elements
+        return f"the address of {self.operand} is no multiple of {unit}" if sizes[self.operand] % unit else ""
+
     def __str__(self) -> str:
         return f"{self.operand} aligned for {self.elements}-float vectors"
 
 
 Condition = Multiple | Aligned
+
+
+def _not_multiple(name: str, value: int, of: int) -> str:
+    return f"{name} = {value} is no multiple of {of}" if value % of else ""

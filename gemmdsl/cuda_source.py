@@ -92,6 +92,18 @@ class LaunchPlan:
                 return entry
         return None
 
+    def why_not(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        """Why the entry before the one that `select` takes is refused, a phrase per broken condition.
+
+        Empty when the first entry is taken, and when a precondition fails.
+        """
+        chosen = self.select(sizes)
+        if chosen is None or chosen is self.entries[0]:
+            return ()
+        better = self.entries[self.entries.index(chosen) - 1]
+        reasons = (condition.refusal(sizes) for condition in better.requires)
+        return tuple(dict.fromkeys(reason for reason in reasons if reason))
+
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:

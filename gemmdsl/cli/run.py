@@ -157,15 +157,18 @@ def command(
         for sentence in kernel.spec.fallbacks:
             click.echo(f"  note    {sentence}")
         outcome = run_case(kernel.cuda, case, sanitize=sanitize, device=device)
-        _print(case, outcome, device)
+        # A path that was asked for needs no reason.
+        reasons = () if entry else kernel.launch_plan.why_not(case.conditions())
+        _print(case, outcome, reasons, device)
         failures += not outcome.ok
     if failures:
         ctx.exit(_WRONG_RESULT)
 
 
-def _print(case: Case, outcome: Outcome, device: Device) -> None:
+def _print(case: Case, outcome: Outcome, reasons: tuple[str, ...], device: Device) -> None:
     if outcome.summary:
-        click.echo(f"  path    {outcome.path or 'none: nothing to compute'}")
+        because = f": {', '.join(reasons)}" if reasons else ""
+        click.echo(f"  path    {outcome.path + because if outcome.path else 'none: nothing to compute'}")
     if outcome.summary and not any(finding.kind == "result" for finding in outcome.findings):
         equal = f"all {case.m * case.n} elements equal numpy's"
         click.echo(f"  result  right: {equal if outcome.exact else outcome.summary}")

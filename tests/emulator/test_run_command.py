@@ -47,6 +47,27 @@ def test_a_right_kernel(file: Path) -> None:
     assert "ms on the CPU emulator" in result.output
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "path    fast\n"),
+        (["--shape", "64x32x9"], "path    edge: K = 9 is no multiple of 8\n"),
+        (
+            ["--shape", "63x30x16", "--ldb", "32"],
+            "path    edge: M = 63 is no multiple of 32, N = 30 is no multiple of 16\n",
+        ),
+        (["--ldb", "37"], "path    general: ldb = 37 is no multiple of 4\n"),
+        (["--offsets", "0,1,0"], "path    general: the address of B is no multiple of 16\n"),
+        (["--ldb", "37", "--entry", "general"], "path    general\n"),
+        (["--shape", "0x32x16"], "path    none: nothing to compute\n"),
+    ],
+)
+def test_a_path_says_why_it_was_not_the_one_before(file: Path, words: list[str], expected: str) -> None:
+    file.write_text(KERNELS.replace("thread 4 x 2", "thread 4 x 2  stage B { vector 4 }"))
+    result = call(file, "-s", "tiled", "--shape", "64x32x16", *words)
+    assert expected in result.output
+
+
 @pytest.mark.parametrize("shape", ["1x1x1", "0x5x3", "5x4x0", "64x32x16"])
 def test_all_schedules_at_edge_sizes(file: Path, shape: str) -> None:
     result = call(file, "-s", "all", "--shape", shape, "--beta", "3")
