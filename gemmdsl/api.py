@@ -36,6 +36,9 @@ class CompiledKernel:
     spec: Spec
     cuda: CudaSource
 
+    def __repr__(self) -> str:
+        return f"<CompiledKernel {self.spec.symbol} for {self.spec.target.name}>"
+
     @property
     def source(self) -> str:
         """The `.cu` text: constants, device functions, entry points and the C launcher."""
@@ -86,7 +89,8 @@ class CompiledKernel:
         `device="cpu"` runs the emitted text on the emulator, which needs a C++ compiler; it takes what numpy
         makes an array of, and returns a new float32 array.  `device="gpu"`, or `"gpu:1"` for another than the
         first, runs it through pycuda, and also takes and returns arrays that are on the GPU: see
-        `gemmdsl.runtime.run` for them, `out` and `stream`.
+        `gemmdsl.runtime.run` for them, `out` and `stream`.  On the host, float64 and integers are narrowed to
+        float32 without a warning.
 
         For the CPU: `lda`, `ldb` and `ldc` are the leading dimensions in memory, by default the least legal
         ones; `entry` is the path (`fast`, `edge`, `general`) to run in place of the launcher's choice;
@@ -132,6 +136,9 @@ class Program:
     """A loaded file: its schedules, ready to compile."""
 
     checked: checker.Program
+
+    def __repr__(self) -> str:
+        return f"<Program {self.checked.source.file}: {', '.join(self.schedules) or 'no schedules'}>"
 
     @property
     def schedules(self) -> tuple[str, ...]:

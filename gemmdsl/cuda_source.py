@@ -6,7 +6,7 @@ Runtimes (the CPU emulator, pycuda) see only this module; they know nothing of s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from gemmdsl.conditions import Condition
@@ -170,9 +170,9 @@ class CudaSource:
 
     problem: Problem
     target: str
-    text: str
-    header: str
-    main: str
+    text: str = field(repr=False)
+    header: str = field(repr=False)
+    main: str = field(repr=False)
     plan: LaunchPlan
     shared: SharedStages | None = None
     origins: tuple[Origin, ...] = ()

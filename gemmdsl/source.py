@@ -23,7 +23,7 @@ class Source:
     """A text and the name it is reported under (a path as the user gave it, or `<string>`)."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
     _line_starts: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
