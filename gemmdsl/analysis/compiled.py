@@ -21,7 +21,9 @@ from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Functi
 from gemmdsl.analysis.shape import Shape, blocks
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
+from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
+from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.toolchain import Usage, disassemble
@@ -293,7 +295,13 @@ class _Runner:
         """(a block's number, how many blocks are like it)."""
         per_m, per_n = blocks(self.kernel, self.shape)
         block_m, block_n = self.kernel.block_m.value, self.kernel.block_n.value
-        rows, cols = np.arange(per_m)[:, None] * block_m, np.arange(per_n)[None, :] * block_n
+        env: dict[str, Row | int] = {
+            BLOCK.name: np.arange(per_m * per_n),
+            BLOCKS_M.name: per_m,
+            BLOCKS_N.name: per_n,
+        }
+        grid = self.kernel.grid
+        rows, cols = evaluate(grid.row, env) * block_m, evaluate(grid.col, env) * block_n
         problem, shape = self.kernel.spec.problem, self.shape
         # Floats from row to row of A and C, and from column to column of B and C.
         row_a = shape.lda if problem.a.strided == "M" else 1
@@ -306,7 +314,7 @@ class _Runner:
             np.minimum(shape.m - rows, block_m),
             np.minimum(shape.n - cols, block_n),
         )
-        keys = np.stack(parts, axis=-1).reshape(-1, len(parts))
+        keys = np.stack(parts, axis=-1)
         _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
         if len(first) > _MAX_CLASSES:
             raise CannotEvaluate(f"there are {len(first)} different classes of blocks")

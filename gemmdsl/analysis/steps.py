@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import assert_never
 
 from gemmdsl.index import Expr, evaluate
-from gemmdsl.ir import K_TILES, For, If, Kernel, MultiplyTile, ReadFragment, Stmt
+from gemmdsl.ir import K_TILES, Equal, For, If, Kernel, Less, MultiplyTile, ReadFragment, Stmt, Test
 from gemmdsl.spec import StagedName
 
 Reads = Counter[tuple[StagedName, int]]
@@ -32,10 +34,10 @@ def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], reads: Rea
     for statement in body:
         match statement:
             case For():
-                for value in range(_value(statement.start, env), _value(statement.stop, env)):
+                for value in range(value_of(statement.start, env), value_of(statement.stop, env)):
                     _run(kernel, statement.body, {**env, statement.var.name: value}, reads)
             case If():
-                if _value(statement.condition.left, env) < _value(statement.condition.right, env):
+                if holds(statement.condition, env):
                     _run(kernel, statement.body, env, reads)
             case MultiplyTile():
                 assert kernel.block_k is not None
@@ -43,10 +45,23 @@ def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], reads: Rea
                     reads["A", k] += 1
                     reads["B", k] += 1
             case ReadFragment():
-                reads[statement.operand, _value(statement.k, env)] += 1
+                reads[statement.operand, value_of(statement.k, env)] += 1
             case _:
                 pass
 
 
-def _value(expr: Expr, env: dict[str, int]) -> int:
+def holds(test: Test, env: Mapping[str, int]) -> bool:
+    """Whether a condition of the program is true for these loop counters."""
+    left, right = value_of(test.left, env), value_of(test.right, env)
+    match test:
+        case Less():
+            return left < right
+        case Equal():
+            return left == right
+        case _:
+            assert_never(test)
+
+
+def value_of(expr: Expr, env: Mapping[str, int]) -> int:
+    """An expression over loop counters."""
     return int(evaluate(expr, env))

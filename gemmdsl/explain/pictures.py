@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
+from gemmdsl.analysis.steps import holds, value_of
 from gemmdsl.index import Expr, Int, evaluate
 from gemmdsl.ir import (
     K_TILES,
+    TILE,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -91,64 +93,75 @@ def _firsts(axis: AxisMap, threads: int) -> list[Array]:
 class Event:
     """A step of a block's program: `lane` is the row of the timeline, `text` what is written there.
 
-    `tile` is the K tile concerned, or -1.
+    `tile` is the K tile concerned, or -1; `slot` is where a copied tile comes to lie.
     """
 
     lane: str
     text: str
     tile: int
+    slot: int = 0
+
+
+_READ, _MULTIPLY = "read", "multiply"
 
 
 def timeline(kernel: Kernel, k_tiles: int = 4) -> tuple[Event, ...]:
-    """The program for a few K tiles, step by step; steps of a tile's fragments are drawn together."""
+    """The program for a few K tiles, step by step.
+
+    Steps of fragments follow each other closely: between two other events, those of one tile are drawn once.
+    """
     events: list[Event] = []
-    _run(kernel, kernel.body, {K_TILES.name: k_tiles}, events)
+    _run(kernel.body, {K_TILES.name: k_tiles}, events)
     merged: list[Event] = []
+    drawn: set[Event] = set()
     for event in events:
-        if not merged or event != merged[-1] or event.lane == "barriers":
-            merged.append(event)
+        if event.lane not in (_READ, _MULTIPLY):
+            drawn.clear()
+        elif event in drawn:
+            continue
+        drawn.add(event)
+        merged.append(event)
     return tuple(merged)
 
 
-def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], events: list[Event]) -> None:
+def _run(body: tuple[Stmt, ...], env: dict[str, int], events: list[Event]) -> None:
     for statement in body:
         match statement:
             case For():
-                for value in range(_value(statement.start, env), _value(statement.stop, env)):
-                    _run(kernel, statement.body, {**env, statement.var.name: value}, events)
+                for value in range(value_of(statement.start, env), value_of(statement.stop, env)):
+                    _run(statement.body, {**env, statement.var.name: value}, events)
             case If():
-                if _value(statement.condition.left, env) < _value(statement.condition.right, env):
-                    _run(kernel, statement.body, env, events)
+                if holds(statement.condition, env):
+                    _run(statement.body, env, events)
             case _:
                 events.append(_event(statement, env, events))
 
 
 def _event(statement: Stmt, env: dict[str, int], before: list[Event]) -> Event:
-    current = env.get("tile", -1)
-
-    def slot(expr: Expr | None) -> str:
-        return "" if expr is None else f" -> slot {_value(expr, env)}"
-
+    current = env.get(TILE.name, -1)
     match statement:
-        case CopyTile():
-            tile = _value(statement.tile, env)
-            return Event(f"copy {statement.operand}", f"tile {tile}{slot(statement.slot)}", tile)
-        case AsyncCopyTile():
-            tile = _value(statement.tile, env)
-            return Event(f"copy {statement.operand}", f"tile {tile}{slot(statement.slot)}", tile)
+        case CopyTile() | AsyncCopyTile():
+            tile = value_of(statement.tile, env)
+            return _arrival(f"copy {statement.operand}", tile, statement.slot, env)
         case LoadTile():
-            tile = _value(statement.tile, env)
+            tile = value_of(statement.tile, env)
             return Event(f"load {statement.operand}", f"tile {tile}", tile)
         case StoreTile():
             load = f"load {statement.operand}"
             tile = next((event.tile for event in reversed(before) if event.lane == load), -1)
-            return Event(f"store {statement.operand}", f"tile {tile}{slot(statement.slot)}", tile)
-        case MultiplyTile():
-            return Event("multiply", f"tile {current}", current)
-        case ReadFragment() | MultiplyFragments():
-            return Event("multiply", f"tile {current}", current)
+            return _arrival(f"store {statement.operand}", tile, statement.slot, env)
+        case MultiplyTile() | MultiplyFragments():
+            return Event(_MULTIPLY, f"tile {current}", current)
+        case ReadFragment():
+            arrivals = (f"copy {statement.operand}", f"store {statement.operand}")
+            slot = 0 if statement.slot is None else value_of(statement.slot, env)
+            arrived = (
+                event.tile for event in reversed(before) if event.lane in arrivals and event.slot == slot
+            )
+            tile = next(arrived, -1)
+            return Event(_READ, f"fragments of tile {tile}", tile)
         case MultiplyGlobal():
-            return Event("multiply", "all of K", -1)
+            return Event(_MULTIPLY, "all of K", -1)
         case StoreOutput():
             return Event("store C", "C", -1)
         case Barrier():
@@ -156,12 +169,16 @@ def _event(statement: Stmt, env: dict[str, int], before: list[Event]) -> Event:
         case CommitGroup():
             return Event("groups", "commit", -1)
         case WaitGroups():
-            return Event("groups", f"wait, {_value(statement.pending, env)} left", -1)
+            return Event("groups", f"wait, {value_of(statement.pending, env)} left", -1)
         case For() | If():
             raise AssertionError("control flow is no step")
         case _:
             assert_never(statement)
 
 
-def _value(expr: Expr, env: dict[str, int]) -> int:
-    return int(evaluate(expr, env))
+def _arrival(lane: str, tile: int, slot: Expr | None, env: dict[str, int]) -> Event:
+    """A tile comes to lie in shared memory."""
+    if slot is None:
+        return Event(lane, f"tile {tile}", tile)
+    place = value_of(slot, env)
+    return Event(lane, f"tile {tile} -> slot {place}", tile, place)
