@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gemmdsl.analysis.access import Access, summed
+from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.analysis.lines import source_map
 from gemmdsl.analysis.occupancy import estimated_registers, occupancy
 from gemmdsl.analysis.shape import tight
@@ -20,10 +20,16 @@ from gemmdsl.lowering import lower
 from gemmdsl.passes import PIPELINE
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, derive
-from gemmdsl.spec import Spec
+from gemmdsl.spec import OperandName, Spec
 
+# Whose access to which memory, and in which direction.
+Want = tuple[Space, OperandName, Kind]
+
+# Losses of sectors below this share are not worth a word.
+SMALL = 0.02
 _MOST_CHANGES = 3
 _KEPT = 6
+_MENDS = 3
 _SUFFIX = "_suggested"
 
 
@@ -77,11 +83,7 @@ def build_kernel(spec: Spec) -> Kernel:
 
 def cost_of(kernel: Kernel) -> Cost:
     """Shared wavefronts and global sectors of one block over one K tile, as written."""
-    depth = kernel.block_k.value if kernel.block_k is not None else 1
-    shape = tight(kernel.spec.problem, kernel.block_m.value, kernel.block_n.value, depth)
-    # The one tile of a small matrix; its leading dimensions keep the alignment that large ones have.
-    shape = replace(shape, lda=-(-shape.lda // 8) * 8, ldb=-(-shape.ldb // 8) * 8, ldc=-(-shape.ldc // 8) * 8)
-    accesses = written(kernel, shape, source_map(""))
+    accesses = _one_tile(kernel)
     shared = [summed(accesses, "shared", kind, None) for kind in ("load", "store")]
     return Cost(
         wavefronts=sum(count.cost for count in shared),
@@ -89,6 +91,19 @@ def cost_of(kernel: Kernel) -> Cost:
         sectors=sum(summed(accesses, "global", kind, None).cost for kind in ("load", "store")),
         requests=sum(access.total.requests for access in accesses),
     )
+
+
+def _one_tile(kernel: Kernel) -> tuple[Access, ...]:
+    """What one block does over one K tile on the path for whole, aligned tiles, as written.
+
+    Larger multiples that the schedule assumes are left out: they change nothing of one tile.
+    """
+    depth = kernel.block_k.value if kernel.block_k is not None else 1
+    shape = tight(kernel.spec.problem, kernel.block_m.value, kernel.block_n.value, depth)
+    # The tile of a small matrix; its leading dimensions keep the alignment that large ones have.
+    shape = replace(shape, lda=-(-shape.lda // 8) * 8, ldb=-(-shape.ldb // 8) * 8, ldc=-(-shape.ldc // 8) * 8)
+    whole = replace(kernel, paths=(replace(kernel.paths[0], requires=()),))
+    return written(whole, shape, source_map(""))
 
 
 def suggestions(program: Program, spec: Spec) -> tuple[Suggestion, ...]:
@@ -191,41 +206,58 @@ def as_diff(program: Program, suggestion: Suggestion) -> str:
     return "".join(lines)
 
 
-def mended(program: Program, spec: Spec, accesses: Sequence[Access]) -> dict[tuple[str, str], Suggestion]:
-    """(operand, kind) of each shared access with conflicts -> the smallest change that rids it of them."""
-    declared = program.declared[spec.schedule.name]
-    options, base = options_of(declared.entries), build_kernel(spec)
-    wanted: set[tuple[str, str]] = {
-        (access.operand, access.kind)
+def wants(accesses: Sequence[Access]) -> set[Want]:
+    """The accesses that cost more than they must: bank conflicts, sectors that are hardly used."""
+    return {
+        (access.space, access.operand, access.kind)
         for access in accesses
-        if access.space == "shared" and access.total.excess and access.operand is not None
+        if access.operand is not None and access.total.share > (0.0 if access.space == "shared" else SMALL)
     }
-    found: dict[tuple[str, str], _Candidate] = {}
+
+
+def mended(program: Program, spec: Spec, accesses: Sequence[Access]) -> dict[Want, tuple[Suggestion, ...]]:
+    """For each access that costs too much, the best single changes as written, at most three.
+
+    In shared memory those are the smallest ones that rid the access of its conflicts, in global memory those
+    with the fewest sectors; wavefronts and resources get no worse.
+    """
+    wanted = wants(accesses)
     if not wanted:
         return {}
-    schedule = derive(spec.schedule.name, options, spec.problem)
-    worst = cost_of(base)
-    for move in moves(schedule, options):
+    options = options_of(program.declared[spec.schedule.name].entries)
+    base = build_kernel(spec)
+    before, now = _by_want(base), cost_of(base)
+    found: dict[Want, list[tuple[tuple[object, ...], _Candidate]]] = {}
+    for move in moves(derive(spec.schedule.name, options, spec.problem), options):
         made = _made(spec, move.change(options), (move,), base)
-        if made is None or made.cost.wavefronts >= worst.wavefronts:
+        if made is None or made.cost.wavefronts > now.wavefronts:
             continue
-        for key in wanted & _free_of_conflicts(made.kernel):
-            if key not in found or _order(made) < _order(found[key]):
-                found[key] = made
-    result: dict[tuple[str, str], Suggestion] = {}
-    for key, candidate in found.items():
-        suggestion = _suggestion(program, spec, candidate)
-        if suggestion is not None:
-            result[key] = suggestion
-    return result
+        after = _by_want(made.kernel)
+        for want in wanted:
+            if _mends(want, before.get(want, Count()), after.get(want, Count()), made.cost, now):
+                touched = after.get(want, Count()).cost if want[0] == "global" else 0
+                found.setdefault(want, []).append(((touched, *_order(made)), made))
+    return {
+        want: tuple(
+            suggestion
+            for _, candidate in sorted(candidates, key=lambda pair: pair[0])[:_MENDS]
+            if (suggestion := _suggestion(program, spec, candidate)) is not None
+        )
+        for want, candidates in found.items()
+    }
 
 
-def _free_of_conflicts(kernel: Kernel) -> set[tuple[str, str]]:
-    assert kernel.block_k is not None
-    shape = tight(kernel.spec.problem, kernel.block_m.value, kernel.block_n.value, kernel.block_k.value)
-    excess: dict[tuple[str, str], int] = {}
-    for access in written(kernel, shape, source_map("")):
-        if access.space == "shared" and access.operand is not None:
-            key: tuple[str, str] = (access.operand, access.kind)
-            excess[key] = excess.get(key, 0) + access.total.excess
-    return {key for key, count in excess.items() if count == 0}
+def _mends(want: Want, before: Count, after: Count, cost: Cost, now: Cost) -> bool:
+    if want[0] == "shared":
+        return after.excess == 0 and cost.wavefronts < now.wavefronts
+    return after.cost < before.cost
+
+
+def _by_want(kernel: Kernel) -> dict[Want, Count]:
+    """What one block does to each memory over one K tile, as written."""
+    found: dict[Want, Count] = {}
+    for access in _one_tile(kernel):
+        if access.operand is not None:
+            want = (access.space, access.operand, access.kind)
+            found[want] = found.get(want, Count()) + access.total
+    return found

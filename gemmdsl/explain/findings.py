@@ -10,13 +10,12 @@ from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.roofline import Roofline
-from gemmdsl.explain.advice import Suggestion
+from gemmdsl.explain.advice import SMALL, Want
+from gemmdsl.explain.compiling import Mend
 from gemmdsl.ir import Kernel
 from gemmdsl.spec import OperandName
 
 Weight = Literal["warning", "note"]
-# Losses below this share are not worth a finding.
-_SMALL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,10 @@ def findings(
     compiled: Compiled | None,
     occupancy: Occupancy,
     roofline: Roofline,
-    mends: Mapping[tuple[str, str], Suggestion],
+    mends: Mapping[Want, Mend],
 ) -> tuple[Finding, ...]:
     """Every finding, the dearest kind first: what is wrong, then what differs, then what to know."""
-    found = [*_conflicts(kernel, accesses, compiled, mends), *_sectors(accesses)]
+    found = [*_conflicts(kernel, accesses, compiled, mends), *_sectors(kernel, accesses, compiled, mends)]
     if compiled is not None:
         found += [*_spills(compiled, kernel), *_differences(accesses, compiled)]
     found += [*_occupancy(occupancy), *_tail(roofline)]
@@ -50,7 +49,7 @@ def _conflicts(
     kernel: Kernel,
     accesses: Sequence[Access],
     compiled: Compiled | None,
-    mends: Mapping[tuple[str, str], Suggestion],
+    mends: Mapping[Want, Mend],
 ) -> Iterator[Finding]:
     for access in accesses:
         if access.space != "shared" or not access.total.excess or access.operand is None:
@@ -60,42 +59,57 @@ def _conflicts(
             f"{access.kind}s of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
             f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts"
         )
-        mend = mends.get((access.operand, access.kind))
-        advice = _mended(kernel, mend) if mend else "no single change at equal resources removes all of them"
+        mend = mends.get((access.space, access.operand, access.kind))
+        advice = _advice(kernel, mend, "removes the conflicts", "removes all of them")
         weight: Weight = "warning"
-        if compiled is not None:
-            made = summed(_of(compiled.accesses, access.operand), "shared", access.kind, None)
-            if not made.excess:
-                weight, advice = "note", "as compiled there are none: the compiler merges these accesses"
+        if compiled is not None and not _total(compiled, access).excess:
+            weight, advice = "note", "as compiled there are none: the compiler merges these accesses"
         yield Finding("bank-conflict", weight, message, advice, access.line)
 
 
-def _mended(kernel: Kernel, mend: Suggestion) -> str:
-    extra = mend.shared_bytes - kernel.shared_bytes
+def _total(compiled: Compiled, access: Access) -> Count:
+    """What the machine code does of the same kind."""
+    assert access.operand is not None
+    return summed(_of(compiled.accesses, access.operand), access.space, access.kind, None)
+
+
+def _advice(kernel: Kernel, mend: Mend | None, does: str, would: str) -> str:
+    """A change that `does` something, with what speaks against it as compiled; or that none `would`."""
+    if mend is None:
+        return f"no single change at equal resources {would}"
+    words = "; ".join(" ".join(f"{move.group} {move.word}".split()) for move in mend.suggestion.changes)
+    if mend.but:
+        return f"as written, `{words}` {does}; {mend.but}"
+    extra = mend.suggestion.shared_bytes - kernel.shared_bytes
     price = f"costs {extra} bytes of shared memory" if extra > 0 else "costs no memory"
-    words = "; ".join(" ".join(f"{move.group} {move.word}".split()) for move in mend.changes)
-    return f"`{words}` removes the conflicts; {price}"
+    return f"`{words}` {does}, {'as compiled, too' if mend.tried else 'as written'}; {price}"
 
 
-def _sectors(accesses: Sequence[Access]) -> Iterator[Finding]:
+def _sectors(
+    kernel: Kernel,
+    accesses: Sequence[Access],
+    compiled: Compiled | None,
+    mends: Mapping[Want, Mend],
+) -> Iterator[Finding]:
     for access in accesses:
-        if access.space == "global" and access.total.share > _SMALL:
-            yield Finding(
-                "sectors",
-                "warning",
-                f"{access.kind}s of {access.operand} touch {access.total.per_request:.3g} sectors per request"
-                f" and use {access.total.efficiency:.0%} of them",
-                _wider(access),
-                access.line,
+        if access.space != "global" or access.total.share <= SMALL or access.operand is None:
+            continue
+        mend = mends.get((access.space, access.operand, access.kind))
+        advice = _advice(kernel, mend, "takes fewer sectors", "does")
+        weight: Weight = "warning"
+        if compiled is not None and _total(compiled, access).share <= SMALL:
+            weight, advice = (
+                "note",
+                "as compiled they use what they touch: the compiler merges these accesses",
             )
-
-
-def _wider(access: Access) -> str:
-    if access.operand == "C":
-        return (
-            "let neighbouring lanes store neighbours: `thread ... as` smaller pieces, `store C { vector 4 }`"
+        yield Finding(
+            "sectors",
+            weight,
+            f"{access.kind}s of {access.operand} touch {access.total.per_request:.3g} sectors per request"
+            f" and use {access.total.efficiency:.0%} of them",
+            advice,
+            access.line,
         )
-    return f"let neighbouring lanes load neighbours: `stage {access.operand} {{ vector 4 }}`"
 
 
 def _spills(compiled: Compiled, kernel: Kernel) -> Iterator[Finding]:
@@ -170,9 +184,9 @@ def _meaning(before: Count, after: Count, narrower: bool) -> str:
     if narrower:
         return "the compiler could not prove alignment, or split the access: look at its line"
     if after.excess < before.excess:
-        return (
-            "merged accesses avoid the conflicts that the schedule would have; padding for them buys nothing"
-        )
+        if after.excess:
+            return "merged accesses have fewer conflicts than the schedule would have"
+        return "merged accesses have no conflicts where the schedule would; padding against them buys nothing"
     if after.cost < before.cost:
         return "merging neighbours saves requests"
     return "the counters of a profiler follow the compiled code"
@@ -190,7 +204,7 @@ def _occupancy(occupancy: Occupancy) -> Iterator[Finding]:
 
 def _tail(roofline: Roofline) -> Iterator[Finding]:
     waves = roofline.waves
-    if waves.lost > _SMALL:
+    if waves.lost > SMALL:
         yield Finding(
             "tail",
             "note",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmdsl.analysis.access import Access
-from gemmdsl.analysis.compiled import Compiled, build, compiled
+from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.lines import source_map
 from gemmdsl.analysis.occupancy import Occupancy, estimated_registers, occupancy
 from gemmdsl.analysis.roofline import Roofline, roofline
-from gemmdsl.analysis.sass import CannotEvaluate
 from gemmdsl.analysis.shape import Shape, path_for
 from gemmdsl.analysis.written import written
 from gemmdsl.checker import Program
@@ -17,12 +16,12 @@ from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import GemmError, error
 from gemmdsl.emit import emit
 from gemmdsl.explain.advice import Suggestion, mended, suggestions
+from gemmdsl.explain.compiling import Mend, Trials, machine_code
 from gemmdsl.explain.findings import Finding, findings
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
 from gemmdsl.target import TARGETS
-from gemmdsl.toolchain import ToolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,8 @@ def model(
 ) -> Model:
     """The model of a checked schedule of `program`.
 
-    With `compile`, machine code is looked at too if there is a toolkit.  GemmError when an assumption of the
+    With `compile`, machine code is looked at too if there is a toolkit; with `suggest` also that of changes
+    which mend something, so that none is praised that gains nothing.  GemmError when an assumption of the
     schedule does not hold for the shape.
     """
     last = steps(spec)[-1]
@@ -86,7 +86,9 @@ def model(
         )
     source = emit(kernel, last.proofs)
     accesses = written(kernel, shape, source_map(source.text))
-    machine, reason = _machine(kernel, source, shape) if compile else (None, "it was not asked for")
+    machine, reason = machine_code(kernel, source, shape) if compile else (None, "it was not asked for")
+    trials = Trials(kernel, shape, machine)
+    mends = mended(program, spec, accesses).items()
     estimated = estimated_registers(kernel)
     registers = machine.usage.registers if machine is not None else estimated
     occupancies = _occupancies(kernel, registers)
@@ -110,43 +112,16 @@ def model(
         registers=registers,
         occupancies=occupancies,
         roofline=roof,
-        findings=findings(kernel, accesses, machine, occupancies[0], roof, mended(program, spec, accesses)),
-        suggested=_suggested(program, spec, shape, machine) if suggest else None,
+        findings=findings(
+            kernel,
+            accesses,
+            machine,
+            occupancies[0],
+            roof,
+            {want: trials.mend(want, found) if suggest else Mend(found[0]) for want, found in mends if found},
+        ),
+        suggested=tuple(filter(trials.better, suggestions(program, spec))) if suggest else None,
     )
-
-
-def _machine(kernel: Kernel, source: CudaSource, shape: Shape) -> tuple[Compiled | None, str]:
-    """The compiled view, or why there is none."""
-    try:
-        return compiled(kernel, source, build(source), shape), ""
-    except ToolError as problem:
-        return None, problem.diagnostics[0].message
-    except CannotEvaluate as problem:
-        return None, f"the machine code has something unknown: {problem}"
-
-
-def _suggested(
-    program: Program, spec: Spec, shape: Shape, machine: Compiled | None
-) -> tuple[Suggestion, ...]:
-    """The suggestions; where there is machine code, only those that are better as compiled, too."""
-    found = suggestions(program, spec)
-    if machine is None:
-        return found
-    return tuple(suggestion for suggestion in found if _holds(suggestion, shape, machine))
-
-
-def _holds(suggestion: Suggestion, shape: Shape, machine: Compiled) -> bool:
-    """Whether ptxas, too, makes fewer wavefronts of a suggestion, without spills and at no fewer blocks."""
-    last = steps(suggestion.spec)[-1]
-    made, _ = _machine(last.kernel, emit(last.kernel, last.proofs), shape)
-    if made is None or (made.usage.spills and not machine.usage.spills):
-        return False
-    threads, shared = last.kernel.threads.threads.value, last.kernel.shared_bytes
-    resident = [
-        occupancy(suggestion.spec.target, threads, found.usage.registers, shared).blocks
-        for found in (machine, made)
-    ]
-    return made.wavefronts < machine.wavefronts and resident[1] >= resident[0]
 
 
 def _occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:

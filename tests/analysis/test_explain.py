@@ -12,17 +12,21 @@ import pytest
 from click.testing import CliRunner
 
 from gemmdsl import checker
-from gemmdsl.analysis.access import summed
+from gemmdsl.analysis.access import Access, Count, summed
+from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.shape import tight
 from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.explain.advice import as_diff, build_kernel, cost_of, mended
+from gemmdsl.explain.compiling import Mend, Trials
 from gemmdsl.explain.document import SCHEMA, document
 from gemmdsl.explain.model import Model, model
 from gemmdsl.explain.page import page
 from gemmdsl.explain.pictures import ownership, timeline
 from gemmdsl.explain.text import text
-from tests import golden
+from gemmdsl.ir import Kernel
+from gemmdsl.toolchain import Usage
+from tests import examples, golden
 from tests.analysis.models import as_written, needs_toolkit
 from tests.examples import FOLDER
 
@@ -128,8 +132,10 @@ def test_a_conflict_is_mended_by_one_change() -> None:
     spec = program.spec("v3_1")
     accesses = as_written("ladder.gemm", "v3_1", (512, 512, 512))
     found = mended(program, spec, accesses)
-    assert set(found) == {("A", "store")}
-    assert found["A", "store"].changes[0].group == "stage A"
+    assert set(found) == {("shared", "A", "store")}
+    mends = found["shared", "A", "store"]
+    assert len(mends) == 2
+    assert {mend.changes[0].group for mend in mends} == {"stage A"}
 
 
 def test_every_output_has_an_owner() -> None:
@@ -145,6 +151,106 @@ def test_timeline_multiplies_every_tile_in_order() -> None:
     for schedule in ("v1_shared", "v3_2", "v5_async"):
         events = timeline(build_kernel(ladder().spec(schedule)), 4)
         assert [event.tile for event in events if event.lane == "multiply"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("schedule", ["fast_90", "fast_128", "fast_75"])
+def test_timeline_of_fragments(schedule: str) -> None:
+    """Copies in the midst of a tile come once, and a tile is read and multiplied only when it has come."""
+    program = checker.load(FOLDER / "fast.gemm")
+    events = timeline(build_kernel(program.spec(schedule)), 6)
+    for operand in "AB":
+        lanes = (f"copy {operand}", f"store {operand}")
+        assert [event.tile for event in events if event.lane in lanes] == list(range(6))
+    barrier = read = 0
+    seen = []
+    arrived: dict[int, int] = {}
+    for number, event in enumerate(events):
+        match event.lane:
+            case "barriers":
+                barrier = number
+            case "read":
+                assert barrier > arrived[event.tile]
+                read = event.tile
+            case "multiply":
+                assert event.tile in (read - 1, read)
+                seen.append(event.tile)
+            case lane if lane.startswith(("copy", "store")) and event.tile >= 0:
+                arrived[event.tile] = number
+            case _:
+                pass
+    assert list(dict.fromkeys(seen)) == list(range(6))
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=pytest.mark.slow if file == "ladder.gemm" else ())
+        for file in examples.files()
+    ],
+)
+def test_every_example_is_explained(file: str) -> None:
+    program = checker.load(FOLDER / file)
+    for schedule in program.schedules:
+        spec = program.spec(schedule)
+        found = model(program, spec, tight(spec.problem, 384, 384, 384), compile=False)
+        assert text(found, program).startswith(f"{schedule} for ")
+        assert json.loads(document(found, program))["schedule"] == schedule
+        for picture in re.findall(r"<svg.*?</svg>", page(found, program), re.DOTALL):
+            ElementTree.fromstring(picture)
+
+
+def test_multiples_beyond_a_tile_are_no_obstacle() -> None:
+    source = (FOLDER / "ladder.gemm").read_text(encoding="utf-8")
+    program = checker.loads(
+        f"{source}\nschedule wide extends v3 {{\n  assume K % 64 == 0\n}}\n", "ladder.gemm"
+    )
+    costs = [cost_of(build_kernel(program.spec(schedule))) for schedule in ("v3", "wide")]
+    assert costs[0] == costs[1]
+
+
+def fake(kernel: Kernel, wavefronts: int, registers: int, spills: int = 0) -> Compiled:
+    """Machine code of a kernel whose A is stored with so many wavefronts, two of them ideal."""
+    access = Access("shared", "store", "A", "", 0, 4, Count(2, wavefronts, 2), None, ())
+    usage = Usage("kernel", "sm_75", registers, 0, spills, spills, 0, 1, 0)
+    return Compiled("kernel", "nvcc", usage, (access,), {}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("made", "but"),
+    [
+        ((2, 128, 0), ""),
+        ((3, 128, 0), "as compiled, they take 3 wavefronts, and 4 without it"),
+        ((2, 130, 0), "as compiled, 130 registers leave room for 1 of the 2 blocks per SM"),
+        ((2, 128, 8), "as compiled, registers spill"),
+        (None, "its machine code has something unknown"),
+    ],
+)
+def test_what_speaks_against_a_change(
+    made: tuple[int, int, int] | None, but: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ladder()
+    spec = program.spec("v3_1")
+    kernel = build_kernel(spec)
+    shape = tight(spec.problem, 512, 512, 512)
+    mends = mended(program, spec, as_written("ladder.gemm", "v3_1", (512, 512, 512)))["shared", "A", "store"]
+
+    def machine_code(*_: object) -> tuple[Compiled | None, str]:
+        return (None, "unknown") if made is None else (fake(kernel, *made), "")
+
+    monkeypatch.setattr("gemmdsl.explain.compiling.machine_code", machine_code)
+    now = fake(kernel, 4, 128)
+    mend = Trials(kernel, shape, now).mend(("shared", "A", "store"), mends)
+    assert (mend.tried, mend.but) == (True, but)
+    assert mend.suggestion == mends[0]
+    assert Trials(kernel, shape, now).better(mends[0]) == (but == "" or made == (3, 128, 0))
+    assert Trials(kernel, shape, None).mend(("shared", "A", "store"), mends) == Mend(mends[0])
+
+
+def test_advice_says_what_it_knows() -> None:
+    found = report("v3_1")
+    said = next(finding.advice for finding in found.findings if finding.code == "bank-conflict")
+    assert said == "`stage A swizzle` removes the conflicts, as written; costs no memory"
 
 
 def test_assumptions_that_do_not_hold_are_told() -> None:
