@@ -100,15 +100,15 @@ def launch(size: int, names: tuple[str, ...]) -> None:
                 click.echo(f"{subject.schedule}: {problem}", err=True)
 
 
-def gather(out: Path, size: int, seconds: float, processes: int, say: Say) -> bool:
-    """Profile all schedules; begins nothing new after `seconds`.  Whether every one was profiled."""
+def gather(out: Path, size: int, names: tuple[str, ...], seconds: float, processes: int, say: Say) -> bool:
+    """Profile schedules, all by default; begins nothing new after `seconds`.  Whether all were profiled."""
     from gemmdsl.runtime import Gpu
 
     started = time.perf_counter()
     with Gpu() as device:
         target = device.limits.target
     tool = str(find_tool("ncu").path)
-    every = subjects(target, size)
+    every = subjects(target, size, names)
     with ThreadPoolExecutor(processes) as pool:
         list(pool.map(lambda subject: _compiled(subject, target), every))
     asked = (*metrics(asynchronous=True), *_known(tool, say))
@@ -116,16 +116,16 @@ def gather(out: Path, size: int, seconds: float, processes: int, say: Say) -> bo
     done = 0
     for start in range(0, len(every), CHUNK):
         chunk = every[start : start + CHUNK]
-        names = ", ".join(subject.schedule for subject in chunk)
+        titles = ", ".join(subject.schedule for subject in chunk)
         if time.perf_counter() - started > seconds:
-            say(f"no time left for {names}")
+            say(f"no time left for {titles}")
             continue
         try:
             _chunk(tool, asked, size, chunk, out, say)
             done += len(chunk)
-            say(f"{names}: profiled")
+            say(f"{titles}: profiled")
         except GemmError as problem:
-            say(f"{names}: {problem}")
+            say(f"{titles}: {problem}")
     say(f"{done} of {len(every)} schedules profiled")
     return done == len(every)
 
@@ -170,13 +170,13 @@ def _chunk(tool: str, asked: tuple[str, ...], size: int, chunk: list[Subject], o
     say(f"pages: {len(raw.text)} and {len(source.text)} bytes; the latter begins {source.text[:2500]!r}")
 
 
-def compare_all(folder: Path, target: str, size: int, say: Say) -> bool:
-    """Prediction against measurement for every schedule of a folder; whether all counters agree."""
+def compare_all(folder: Path, target: str, size: int, names: tuple[str, ...], say: Say) -> bool:
+    """Prediction against measurement, by default for every schedule; whether all counters agree."""
     pages = [folder / name for name in ("raw.csv", "source.csv")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
     good = True
     counters = agreeing = 0
-    for subject in subjects(target, size):
+    for subject in subjects(target, size, names):
         program = checker.load(examples.FOLDER / subject.file)
         found = model(program, program.spec(subject.schedule, target), subject.shape)
         try:
@@ -222,11 +222,11 @@ def main(
     seconds: float,
     processes: int,
 ) -> None:
-    """Gather counters of the examples, or compare them with the model."""
+    """Gather counters of the named schedules of the examples, or compare them with the model."""
     if launching:
         launch(size, names)
     elif folder is not None:
-        sys.exit(not compare_all(folder, target, size, click.echo))
+        sys.exit(not compare_all(folder, target, size, names, click.echo))
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
@@ -238,7 +238,7 @@ def main(
                 log.write(stamped + "\n")
                 log.flush()
 
-            sys.exit(not gather(out, size, seconds, processes, say))
+            sys.exit(not gather(out, size, names, seconds, processes, say))
     else:
         raise click.UsageError("say --out or --compare")
 
