@@ -16,7 +16,7 @@ from typing import Literal, assert_never
 from gemmdsl.conditions import Condition
 from gemmdsl.index import UNBOUNDED, Bound, Expr, Int, Named, Var, choose, equal, wrap
 from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
-from gemmdsl.spec import Axis, OperandName, Spec, StagedName, tile_bytes
+from gemmdsl.spec import Axis, OperandName, Spec, StagedName
 
 K_TILES = Var("k_tiles", UNBOUNDED)
 TILE = Var("tile", UNBOUNDED)
@@ -276,7 +276,7 @@ class Kernel:
         """Bytes of shared memory of a block."""
         if self.staging is None:
             return 0
-        return sum(tile_bytes(stage.tile.words) * stage.tile.slots for stage in self.staging)
+        return sum(stage.tile.shape.bytes * stage.tile.slots for stage in self.staging)
 
     @property
     def preconditions(self) -> tuple[Condition, ...]:

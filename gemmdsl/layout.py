@@ -10,10 +10,11 @@ thread's copies of one tile, `k` walks the K tile.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, coordinate
 from gemmdsl.index import Bound, Expr, Int, Named, Var, free, split
-from gemmdsl.spec import Axis, LaneOrder, Operand
+from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 
 WARP_SIZE = Named("WARP_SIZE", Int(LANES_PER_WARP))
@@ -166,6 +167,8 @@ def warp_map(
             # Lane bit 0 is the low bit of x, the next bits are y: lanes i, i^1 share a row of A, lanes i, i^2
             # a column of B, which is what lets a 128-bit read of either run in half the passes.
             y, x = (lane // 2) % lanes_m, (lane // (lanes_m * 2)) * 2 + lane % 2
+        case _:
+            assert_never(order)
     return ThreadMap(
         threads,
         _axis("M", block_m, tile, lanes_m, (warp // warps_n) * warp_m + y * _piece(tile, "M")),
@@ -202,6 +205,12 @@ class SharedTile:
     stages: Named | None
 
     @property
+    def shape(self) -> TileShape:
+        """Its extents; one slot is as large as a tile of the Spec."""
+        unused = self.row_length.value - self.cols.value
+        return TileShape(self.rows.value, self.cols.value, unused, self.k_outer, self.transposed)
+
+    @property
     def transposed(self) -> bool:
         """Whether its axes are exchanged relative to global memory."""
         return self.k_outer != (self.operand.strided == "K")
@@ -213,7 +222,7 @@ class SharedTile:
     @property
     def words(self) -> int:
         """Floats of one slot, padding included."""
-        return self.rows.value * self.row_length.value
+        return self.shape.words
 
     @property
     def fragment_axis(self) -> Axis:
@@ -241,7 +250,7 @@ def shared_tile(operand: Operand, fragment: Named, depth: Named, *, transpose: b
 
     Rows follow the operand's layout unless `transpose`; they are neither padded nor swizzled.
     """
-    k_outer = (operand.strided == "K") != transpose
+    k_outer = operand.shared_axes(transpose)[0] == "K"
     rows, cols = (depth, fragment) if k_outer else (fragment, depth)
     return SharedTile(operand, rows, cols, None, _row_length(operand, cols), k_outer, None, None)
 

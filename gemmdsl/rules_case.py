@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gemmdsl.rules_options import SharedTile, shared_tile
-from gemmdsl.spec import Axis, Problem, Schedule, Stage, StagedName, tile_bytes
+from gemmdsl.spec import Problem, Schedule, Stage, StagedName, TileShape
 from gemmdsl.target import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM, WARP_SIZE, Target
 
 # Registers are handed out per thread in steps of this many.
@@ -24,9 +23,9 @@ Findings = Iterator[tuple[Words, Values]]
 class Case:
     """A schedule with its problem and target, and what the rules derive from them.
 
-    `threads` of a block; `staged` operands with their tile in shared memory, none without a K extent;
-    `shared_bytes` of all buffers; `registers` a thread needs at least, and those it may have.  Extents are
-    clamped to 1 where they divide, so that every rule can be asked about any schedule.
+    `staged` operands with their tile in shared memory, none without a K extent; `shared_bytes` of all
+    buffers; `registers` a thread needs at least, and those it may have.  Extents are clamped to 1 where they
+    divide, so that every rule can be asked about any schedule.
     """
 
     __slots__ = (
@@ -37,25 +36,19 @@ class Case:
         "shared_bytes",
         "staged",
         "target",
-        "threads",
     )
 
     def __init__(self, schedule: Schedule, problem: Problem, target: Target) -> None:
         s = schedule
         self.schedule, self.problem, self.target = schedule, problem, target
-        outputs = max(1, s.thread_m) * max(1, s.thread_n)
-        self.threads = max(1, s.block_m) * max(1, s.block_n) // outputs
-        self.staged: tuple[tuple[StagedName, Stage, SharedTile], ...] = ()
-        if s.block_k > 0:
-            block: dict[Axis, int] = {"M": s.block_m, "N": s.block_n, "K": s.block_k}
-            tile_a = shared_tile(problem.a, s.stage_a.transpose, block)
-            tile_b = shared_tile(problem.b, s.stage_b.transpose, block)
+        self.staged: tuple[tuple[StagedName, Stage, TileShape], ...] = ()
+        if s.staged:
+            tile_a = problem.a.tile(s.extents, s.stage_a.transpose, s.stage_a.pad)
+            tile_b = problem.b.tile(s.extents, s.stage_b.transpose, s.stage_b.pad)
             self.staged = (("A", s.stage_a, tile_a), ("B", s.stage_b, tile_b))
-        self.shared_bytes = sum(
-            tile_bytes(tile.rows * (tile.cols + stage.pad)) * s.buffers for _, stage, tile in self.staged
-        )
-        threads = max(1, self.threads)
-        self.registers = outputs + max(1, s.fragments) * (s.thread_m + s.thread_n)
+        self.shared_bytes = sum(tile.bytes * s.buffers for _, _, tile in self.staged)
+        threads = max(1, s.threads)
+        self.registers = s.outputs + max(1, s.fragments) * (s.thread_m + s.thread_n)
         if s.buffers == 2 and not s.asynchronous:
             # Ping-pong keeps the next tile of both operands in registers until its buffer is free.
             self.registers += sum(-(-tile.rows * tile.cols // threads) for _, _, tile in self.staged)

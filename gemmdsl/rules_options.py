@@ -11,20 +11,20 @@ from math import gcd
 from typing import Literal
 
 from gemmdsl.spec import (
+    WIDTHS,
     Assumption,
     Axis,
     LaneOrder,
-    Operand,
     Order,
     Problem,
     Schedule,
     Stage,
     StagedName,
+    TileShape,
 )
 
 Extents = tuple[int, ...]
 FmaAxis = Literal["M", "N"]
-WIDTHS = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +64,6 @@ class Options:
     assumptions: tuple[Assumption, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTile:
-    """An operand's tile in shared memory: `rows` rows of `cols` contiguous elements, before padding.
-
-    `load_extent` is the extent along which global memory is contiguous.  `k_outer` says that the rows lie
-    along K, so that a fragment (elements along M or N at one k) is contiguous.
-    """
-
-    rows: int
-    cols: int
-    load_extent: int
-    k_outer: bool
-
-
-def shared_tile(operand: Operand, transpose: bool, extents: dict[Axis, int]) -> SharedTile:
-    """The tile of an operand; `extents` gives the block tile's extent per axis."""
-    contiguous, strided = operand.contiguous, operand.strided
-    row_axis, col_axis = (contiguous, strided) if transpose else (strided, contiguous)
-    return SharedTile(extents[row_axis], extents[col_axis], extents[contiguous], row_axis == "K")
-
-
 def derive(name: str, options: Options, problem: Problem) -> Schedule:
     """The schedule with every default filled in; it need not be legal (see `gemmdsl.rules`).
 
@@ -102,7 +81,7 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
     extents: dict[Axis, int] = {"M": block_m, "N": block_n, "K": block_k}
 
     def stage(name: StagedName, asked: StageOptions, fragment: int) -> Stage:
-        tile = shared_tile(problem.operand(name), asked.transpose, extents)
+        tile = problem.operand(name).tile(extents, asked.transpose, asked.pad or 0)
         return _stage(asked, tile, fragment, options.asynchronous)
 
     return Schedule(
@@ -141,14 +120,13 @@ def _ratio(tile: Extents, part: Extents) -> Extents:
     return tile[0] // max(1, part[0]), tile[1] // max(1, part[1])
 
 
-def _stage(asked: StageOptions, tile: SharedTile, fragment: int, asynchronous: bool) -> Stage:
+def _stage(asked: StageOptions, tile: TileShape, fragment: int, asynchronous: bool) -> Stage:
     """Widths: what was asked for, else the widest legal one up to `vector`, else 1."""
-    pad = asked.pad or 0
     vector = 1 if asked.vector is None else asked.vector
     load = vector if asked.load is None else asked.load
     # A width must divide the padded row so that every row starts aligned; a swizzle exchanges whole vectors
     # and needs two of them.
-    aligned = gcd(tile.cols + pad, max(WIDTHS))
+    aligned = gcd(tile.row_length, max(WIDTHS))
     if asked.swizzle:
         aligned = gcd(aligned, max(1, tile.cols // 2))
     store = asked.store
@@ -162,7 +140,7 @@ def _stage(asked: StageOptions, tile: SharedTile, fragment: int, asynchronous: b
     read = asked.read
     if read is None:
         read = _widest(vector, fragment, aligned) if tile.k_outer else 1
-    return Stage(load, store, read, asked.transpose, pad, asked.swizzle)
+    return Stage(load, store, read, asked.transpose, tile.pad, asked.swizzle)
 
 
 def _widest(limit: int, *multiples: int) -> int:

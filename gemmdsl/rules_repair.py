@@ -12,7 +12,7 @@ from itertools import islice, product
 from math import log2
 
 from gemmdsl.rules import Violation, violations
-from gemmdsl.rules_options import WIDTHS, Extents, Options, StageOptions, derive
+from gemmdsl.rules_options import Extents, Options, StageOptions, derive
 from gemmdsl.rules_sizes import (
     MAX_BLOCK_K,
     MAX_BLOCK_SIDE,
@@ -22,7 +22,7 @@ from gemmdsl.rules_sizes import (
     MAX_MULTIPLE,
     MAX_PAD,
 )
-from gemmdsl.spec import Assumption, LaneOrder, Problem
+from gemmdsl.spec import WIDTHS, Assumption, LaneOrder, Problem
 from gemmdsl.target import TARGETS, WARP_SIZE, Target
 
 MAX_THREAD_SIDE = 32

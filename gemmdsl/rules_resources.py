@@ -35,13 +35,13 @@ def shared(case: Case) -> Findings:
 def registers(case: Case) -> Findings:
     s = case.schedule
     # What too many threads have between them is no finding of its own.
-    if case.threads <= MAX_THREADS_PER_BLOCK and case.registers > case.registers_available:
+    if case.schedule.threads <= MAX_THREADS_PER_BLOCK and case.registers > case.registers_available:
         values = {
             "thread": extents(s.thread_m, s.thread_n),
             "registers": case.registers,
             "available": case.registers_available,
-            "threads": case.threads,
-            "blocks": f" ({max(1, s.min_blocks)} x {case.threads} threads per SM)",
+            "threads": case.schedule.threads,
+            "blocks": f" ({max(1, s.min_blocks)} x {case.schedule.threads} threads per SM)",
         }
         yield ("thread", "min_blocks", "block", "buffers", "fragments"), values
 
@@ -53,13 +53,13 @@ def registers(case: Case) -> Findings:
     ("min_blocks", "thread", "block"),
 )
 def resident_threads(case: Case) -> Findings:
-    total = case.schedule.min_blocks * case.threads
+    total = case.schedule.min_blocks * case.schedule.threads
     if total > case.target.max_threads_per_sm:
         yield (
             ("min_blocks", "thread", "block", "target"),
             {
                 "blocks": case.schedule.min_blocks,
-                "threads": case.threads,
+                "threads": case.schedule.threads,
                 "total": total,
                 "target": case.target.name,
                 "limit": case.target.max_threads_per_sm,

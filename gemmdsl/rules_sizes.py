@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmdsl.rules_case import Case, Findings, rule
-from gemmdsl.rules_options import WIDTHS
+from gemmdsl.spec import WIDTHS
 
 MAX_BLOCK_SIDE = 1024
 MAX_BLOCK_K = 256

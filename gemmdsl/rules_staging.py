@@ -109,13 +109,13 @@ def row_alignment(case: Case) -> Findings:
         store = 1 if stage.transpose else stage.store
         read = stage.read if tile.k_outer else 1
         width = max(store, read)
-        if (tile.cols + stage.pad) % max(1, width):
+        if tile.row_length % max(1, width):
             access = "store" if store >= read else "read"
             values = {
                 "name": name,
                 "cols": tile.cols,
-                "pad": stage.pad,
-                "row": tile.cols + stage.pad,
+                "pad": tile.pad,
+                "row": tile.row_length,
                 "width": width,
                 "access": access,
             }
@@ -142,10 +142,8 @@ def swizzle_pad(case: Case) -> Findings:
 )
 def swizzle_units(case: Case) -> Findings:
     for name, stage, tile in case.staged:
-        unit = max(1, stage.store, stage.read)
-        units = tile.cols // unit
-        if stage.swizzle and (tile.cols % unit or units < 2 or units & (units - 1)):
-            values = {"name": name, "cols": tile.cols, "unit": unit}
+        if stage.swizzle and not tile.swizzles(stage.unit):
+            values = {"name": name, "cols": tile.cols, "unit": stage.unit}
             yield (f"{name}.swizzle", f"{name}.read", f"{name}.store", "block"), values
 
 

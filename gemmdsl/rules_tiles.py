@@ -138,11 +138,11 @@ def lanes_need_warp(case: Case) -> Findings:
 )
 def threads(case: Case) -> Findings:
     s = case.schedule
-    if not 1 <= case.threads <= MAX_THREADS_PER_BLOCK:
+    if not 1 <= case.schedule.threads <= MAX_THREADS_PER_BLOCK:
         values = {
             "block": extents(s.block_m, s.block_n),
             "thread": extents(s.thread_m, s.thread_n),
-            "threads": case.threads,
+            "threads": case.schedule.threads,
         }
         yield ("thread", "block"), values
 

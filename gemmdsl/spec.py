@@ -7,9 +7,9 @@ Extents are in elements, sizes in bytes where the name says so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
 from typing import Literal
 
 from gemmdsl.target import Target
@@ -50,6 +50,46 @@ def tile_bytes(floats: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class TileShape:
+    """An operand's tile in shared memory: `rows` rows of `cols` floats, each followed by `pad` unused ones.
+
+    With `k_outer` the rows lie along K, so that a fragment (neighbours along M or N at one k) is contiguous.
+    `transposed` is a tile whose axes are exchanged relative to global memory.
+    """
+
+    rows: int
+    cols: int
+    pad: int
+    k_outer: bool
+    transposed: bool
+
+    @property
+    def row_length(self) -> int:
+        """Floats from row to row."""
+        return self.cols + self.pad
+
+    @property
+    def words(self) -> int:
+        """Floats of one buffer, padding included."""
+        return self.rows * self.row_length
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one buffer."""
+        return tile_bytes(self.words)
+
+    @property
+    def load_extent(self) -> int:
+        """The extent along which global memory is contiguous."""
+        return self.rows if self.transposed else self.cols
+
+    def swizzles(self, unit: int) -> bool:
+        """Whether groups of `unit` floats can change places in a row: there are 2, 4, 8 ... of them."""
+        groups = self.cols // unit
+        return self.cols % unit == 0 and groups >= 2 and groups & (groups - 1) == 0
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A matrix of the problem; `rows` and `cols` name its axes, `order` its layout in memory."""
 
@@ -73,6 +113,15 @@ class Operand:
     def ld(self) -> str:
         """Name of the leading dimension's parameter: lda, ldb or ldc."""
         return f"ld{self.name.lower()}"
+
+    def shared_axes(self, transpose: bool) -> tuple[Axis, Axis]:
+        """Axes along which rows follow each other and along which a row runs, in shared memory."""
+        return (self.contiguous, self.strided) if transpose else (self.strided, self.contiguous)
+
+    def tile(self, extents: Mapping[Axis, int], transpose: bool, pad: int) -> TileShape:
+        """Its tile in shared memory; `extents` are those of the block tile."""
+        rows, cols = self.shared_axes(transpose)
+        return TileShape(extents[rows], extents[cols], pad, rows == "K", transpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +154,11 @@ class Stage:
     transpose: bool = False
     pad: int = 0
     swizzle: bool = False
+
+    @property
+    def unit(self) -> int:
+        """Floats that a swizzle keeps together: the widest vector that is stored or read."""
+        return max(1, self.store, self.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +211,19 @@ class Schedule:
     assumptions: tuple[Assumption, ...] = ()
 
     @property
+    def outputs(self) -> int:
+        """Outputs of a thread."""
+        return max(1, self.thread_m) * max(1, self.thread_n)
+
+    @property
     def threads(self) -> int:
-        """Threads of a block."""
-        return prod((self.block_m, self.block_n)) // prod((self.thread_m, self.thread_n))
+        """Threads of a block; extents count as 1 at least, so that it can be asked of an illegal schedule."""
+        return max(1, self.block_m) * max(1, self.block_n) // self.outputs
+
+    @property
+    def extents(self) -> dict[Axis, int]:
+        """Extents of the block tile."""
+        return {"M": self.block_m, "N": self.block_n, "K": self.block_k}
 
     @property
     def staged(self) -> bool:

@@ -21,7 +21,6 @@ def swizzle(kernel: Kernel) -> Kernel:
         name = staging.tile.operand.name
         if name == "C" or not kernel.spec.schedule.stage(name).swizzle:
             return staging
-        stage = kernel.spec.schedule.stage(name)
-        return replace(staging, tile=swizzled(staging.tile, max(stage.store, stage.read)))
+        return replace(staging, tile=swizzled(staging.tile, kernel.spec.schedule.stage(name).unit))
 
     return map_staging(kernel, change)

@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import (
-    WIDTHS,
     FmaAxis,
     Options,
-    SharedTile,
     StageOptions,
     c_fragment,
     derive,
-    shared_tile,
 )
 from gemmdsl.spec import (
+    WIDTHS,
     Assumption,
     Axis,
     LaneOrder,
@@ -33,6 +31,7 @@ from gemmdsl.spec import (
     Problem,
     Spec,
     StagedName,
+    TileShape,
 )
 from gemmdsl.target import MAX_THREADS_PER_BLOCK, TARGETS, WARP_SIZE, Target
 
@@ -167,7 +166,7 @@ def _stages(
     draw: st.DrawFn, operand: Operand, extents: dict[Axis, int], fragment: int, asynchronous: bool
 ) -> StageOptions:
     transpose = draw(st.booleans())
-    tile = shared_tile(operand, transpose, extents)
+    tile = operand.tile(extents, transpose, 0)
     loads = [w for w in WIDTHS if tile.load_extent % w == 0]
     if asynchronous and transpose:
         loads = [1]
@@ -186,17 +185,12 @@ def _stages(
         stores = [load] if asynchronous and not transpose else [1]
     reads = [w for w in WIDTHS if tile.k_outer and fragment % w == 0 and row % w == 0] or [1]
     store, read = draw(st.sampled_from(stores)), draw(st.sampled_from(reads))
-    swizzle = swizzle and _swizzles(tile, max(store, read))
+    swizzle = swizzle and tile.swizzles(max(store, read))
     return StageOptions(load=load, store=store, read=read, transpose=transpose, pad=pad, swizzle=swizzle)
 
 
-def _sound(stage: StageOptions, tile: SharedTile) -> bool:
-    return not stage.swizzle or _swizzles(tile, stage.vector or 1)
-
-
-def _swizzles(tile: SharedTile, unit: int) -> bool:
-    units = tile.cols // unit
-    return tile.cols % unit == 0 and units >= 2 and units & (units - 1) == 0
+def _sound(stage: StageOptions, tile: TileShape) -> bool:
+    return not stage.swizzle or tile.swizzles(stage.vector or 1)
 
 
 @st.composite
