@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import assert_never
 
 from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.ir import Kernel, Path
@@ -117,6 +118,8 @@ def _implies(assumption: Assumption, condition: Condition) -> bool:
             return assumption.axis == condition.axis and assumption.multiple % condition.of == 0
         case Aligned():
             return assumption.operand == condition.operand
+        case _:
+            assert_never(condition)
 
 
 def _checks(condition: Condition, assumption: Assumption) -> bool:
@@ -125,3 +128,5 @@ def _checks(condition: Condition, assumption: Assumption) -> bool:
             return condition.axis == assumption.axis and condition.of % assumption.multiple == 0
         case Aligned():
             return condition.operand == assumption.operand
+        case _:
+            assert_never(condition)

@@ -194,6 +194,7 @@ class _Machine:
                     raise self._refuted(STORED_ONCE, statement, "stores C a second time")
                 if self._multiplied != self.k_tiles:
                     raise self._refuted(STORED_ONCE, statement, "stores C before the last product")
+                # No tile is due from here on, so that any product is refused.
                 self._stored = True
             case For() | If():
                 raise AssertionError("control flow is no step")
@@ -221,7 +222,6 @@ class _Machine:
                     tile=written.tile,
                     due=self._multiplied,
                 )
-        self._add(statement)
         self._multiplied += 1
 
     def _landed_in(self, statement: Stmt, operand: StagedName, slot: Expr | None) -> Access:
@@ -265,15 +265,10 @@ class _Machine:
                     tile_due=due[0],
                     step_due=due[1],
                 )
-        self._add(statement)
         self._step_due += 1
         if self._step_due == self._steps:
             self._step_due = 0
             self._multiplied += 1
-
-    def _add(self, statement: Stmt) -> None:
-        if self._stored:
-            raise self._refuted(STORED_ONCE, statement, "adds products after C is stored")
 
     def _write(self, statement: Stmt, operand: StagedName, slot: Expr | None, tile: int, end: int) -> Access:
         number = self._slot(statement, operand, slot)
