@@ -16,8 +16,7 @@ from gemmdsl.diagnostics import GemmError
 from gemmdsl.explain.moves import Move, moves, schedule_text
 from gemmdsl.inheritance import options_of
 from gemmdsl.ir import Kernel
-from gemmdsl.lowering import lower
-from gemmdsl.passes import PIPELINE
+from gemmdsl.passes import build
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, derive
 from gemmdsl.spec import OperandName, Spec
@@ -71,16 +70,6 @@ class _Candidate:
     cost: Cost
 
 
-def build_kernel(spec: Spec) -> Kernel:
-    """The finished kernel without its proofs, which `steps` makes when it is compiled."""
-    kernel = lower(spec)
-    for apply in PIPELINE:
-        changed = apply(kernel)
-        if changed is not kernel:
-            kernel = replace(changed, applied=(*kernel.applied, apply.__name__))
-    return kernel
-
-
 def cost_of(kernel: Kernel) -> Cost:
     """Shared wavefronts and global sectors of one block over one K tile, as written."""
     accesses = _one_tile(kernel)
@@ -113,7 +102,7 @@ def suggestions(program: Program, spec: Spec) -> tuple[Suggestion, ...]:
     """
     declared = program.declared[spec.schedule.name]
     start_options = options_of(declared.entries)
-    base = build_kernel(spec)
+    base = build(spec)
     start = _Candidate(start_options, (), base, cost_of(base))
     level, best, found = [start], start, []
     for _ in range(_MOST_CHANGES):
@@ -154,7 +143,7 @@ def _made(spec: Spec, options: Options, changes: tuple[Move, ...], base: Kernel)
     schedule = derive(spec.schedule.name, options, spec.problem)
     if violations(schedule, spec.problem, spec.target):
         return None
-    kernel = build_kernel(replace(spec, schedule=schedule))
+    kernel = build(replace(spec, schedule=schedule))
     if _resident(kernel) < _resident(base) or estimated_registers(kernel) > estimated_registers(base):
         return None
     return _Candidate(options, changes, kernel, cost_of(kernel))
@@ -225,7 +214,7 @@ def mended(program: Program, spec: Spec, accesses: Sequence[Access]) -> dict[Wan
     if not wanted:
         return {}
     options = options_of(program.declared[spec.schedule.name].entries)
-    base = build_kernel(spec)
+    base = build(spec)
     before, now = _by_want(base), cost_of(base)
     found: dict[Want, list[tuple[tuple[object, ...], _Candidate]]] = {}
     for move in moves(derive(spec.schedule.name, options, spec.problem), options):

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmdsl.rules_options import Options, StageOptions
-from gemmdsl.spec import LaneOrder, Schedule, StagedName
+from gemmdsl.spec import WIDTHS, LaneOrder, Schedule, StagedName
 from gemmdsl.target import WARP_SIZE
 
 Group = Literal["", "stage A", "stage B", "store C"]
 _OPERANDS: tuple[StagedName, StagedName] = ("A", "B")
 _PADS = (0, 1, 2, 4, 8)
-_WIDTHS = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def moves(schedule: Schedule, options: Options) -> Iterator[Move]:
         for name in _OPERANDS:
             yield from _stage_moves(name, schedule, options)
     yield from _lanes(schedule)
-    for width in _WIDTHS:
+    for width in WIDTHS:
         if width != schedule.c_vector:
             yield Move("store C", "C", f"vector {width}", _c_vector(width))
 
@@ -62,7 +61,7 @@ def _stage_moves(name: StagedName, schedule: Schedule, options: Options) -> Iter
         yield Move(group, f"{name}.layout", "swizzle", _staging(name, swizzle=True))
     if not stage.transpose:
         yield Move(group, f"{name}.transpose", "transpose", _staging(name, transpose=True))
-    for width in _WIDTHS:
+    for width in WIDTHS:
         if width != asked.vector:
             yield Move(group, f"{name}.vector", f"vector {width}", _staging(name, vector=width))
 

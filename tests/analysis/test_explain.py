@@ -17,7 +17,7 @@ from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.shape import tight
 from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
-from gemmdsl.explain.advice import as_diff, build_kernel, cost_of, mended
+from gemmdsl.explain.advice import as_diff, cost_of, mended
 from gemmdsl.explain.compiling import Mend, Trials
 from gemmdsl.explain.document import SCHEMA, document
 from gemmdsl.explain.model import Model, model
@@ -25,6 +25,7 @@ from gemmdsl.explain.page import page
 from gemmdsl.explain.pictures import ownership, timeline
 from gemmdsl.explain.text import text
 from gemmdsl.ir import Kernel
+from gemmdsl.passes import build
 from gemmdsl.toolchain import Usage
 from tests import examples, golden
 from tests.analysis.models import as_written, needs_toolkit
@@ -105,8 +106,8 @@ def test_suggestions_lead_from_v3_to_no_conflict() -> None:
     assert found is not None
     best = found[-1]
     assert best.cost.conflicts == 0
-    assert best.cost.wavefronts < cost_of(build_kernel(spec)).wavefronts
-    assert best.shared_bytes == build_kernel(spec).shared_bytes
+    assert best.cost.wavefronts < cost_of(build(spec)).wavefronts
+    assert best.shared_bytes == build(spec).shared_bytes
     diff = as_diff(program, best)
     assert diff.startswith("--- ladder.gemm\n+++ ladder.gemm\n@@")
     added = "".join(
@@ -115,7 +116,7 @@ def test_suggestions_lead_from_v3_to_no_conflict() -> None:
         if line.startswith("+") and not line.startswith("+++")
     )
     changed = checker.loads(program.source.text + added, "ladder.gemm")
-    assert cost_of(build_kernel(changed.spec(best.name))) == best.cost
+    assert cost_of(build(changed.spec(best.name))) == best.cost
 
 
 def test_each_suggestion_beats_the_one_before() -> None:
@@ -140,7 +141,7 @@ def test_a_conflict_is_mended_by_one_change() -> None:
 
 def test_every_output_has_an_owner() -> None:
     for schedule in ("v1_shared", "v3_2", "v4_warps"):
-        owned = ownership(build_kernel(ladder().spec(schedule)))
+        owned = ownership(build(ladder().spec(schedule)))
         owners = [owner for row in owned.owners for owner in row]
         assert min(owners) == 0
         warp = owned.of_warp(1)
@@ -149,7 +150,7 @@ def test_every_output_has_an_owner() -> None:
 
 def test_timeline_multiplies_every_tile_in_order() -> None:
     for schedule in ("v1_shared", "v3_2", "v5_async"):
-        events = timeline(build_kernel(ladder().spec(schedule)), 4)
+        events = timeline(build(ladder().spec(schedule)), 4)
         assert [event.tile for event in events if event.lane == "multiply"] == [0, 1, 2, 3]
 
 
@@ -157,7 +158,7 @@ def test_timeline_multiplies_every_tile_in_order() -> None:
 def test_timeline_of_fragments(schedule: str) -> None:
     """Copies in the midst of a tile come once, and a tile is read and multiplied only when it has come."""
     program = checker.load(FOLDER / "fast.gemm")
-    events = timeline(build_kernel(program.spec(schedule)), 6)
+    events = timeline(build(program.spec(schedule)), 6)
     for operand in "AB":
         lanes = (f"copy {operand}", f"store {operand}")
         assert [event.tile for event in events if event.lane in lanes] == list(range(6))
@@ -205,7 +206,7 @@ def test_multiples_beyond_a_tile_are_no_obstacle() -> None:
     program = checker.loads(
         f"{source}\nschedule wide extends v3 {{\n  assume K % 64 == 0\n}}\n", "ladder.gemm"
     )
-    costs = [cost_of(build_kernel(program.spec(schedule))) for schedule in ("v3", "wide")]
+    costs = [cost_of(build(program.spec(schedule))) for schedule in ("v3", "wide")]
     assert costs[0] == costs[1]
 
 
@@ -231,7 +232,7 @@ def test_what_speaks_against_a_change(
 ) -> None:
     program = ladder()
     spec = program.spec("v3_1")
-    kernel = build_kernel(spec)
+    kernel = build(spec)
     shape = tight(spec.problem, 512, 512, 512)
     mends = mended(program, spec, as_written("ladder.gemm", "v3_1", (512, 512, 512)))["shared", "A", "store"]
 
