@@ -206,9 +206,9 @@ def roofline(roof: Roofline, bandwidths: dict[str, float]) -> str:
         drawing.line(
             px(low), py(low * bandwidth / 1e12), px(ridge), py(roof.peak_tflops), f"ceiling {name[:4]}"
         )
-        # To the right of its line, where the next line is far.
+        # To the right of its line, where the next line is far, and short enough not to reach it.
         place = low**0.25 * ridge**0.75
-        drawing.text(px(place) + 8, py(place * bandwidth / 1e12) + 4, name, "axis", "start")
+        drawing.text(px(place) + 8, py(place * bandwidth / 1e12) + 4, name.split()[0], "axis", "start")
     for number, tier in enumerate(roof.intensities):
         bandwidth = bandwidths["shared memory" if tier.tier.startswith("shared") else "DRAM"]
         attained = min(roof.peak_tflops, tier.flop_per_byte * bandwidth / 1e12)
