@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gemmdsl.index import (
     OPERATORS,
+    UNBOUNDED,
     Bound,
     Expr,
     Int,
@@ -148,37 +149,69 @@ THREADS, PER_ROW = Named("THREADS", Int(256)), Named("PER_ROW", Int(2))
 
 
 @pytest.mark.parametrize(
-    ("expr", "text"),
+    ("build", "text"),
     [
-        ((THREAD + COPY * THREADS) // PER_ROW, "thread / PER_ROW + copy * (THREADS / PER_ROW)"),
-        ((THREAD + COPY * THREADS) % PER_ROW, "thread % PER_ROW"),
-        (THREAD // Int(1), "thread"),
-        (THREAD % THREADS, "thread"),
-        (THREAD // THREADS, "0"),
-        (THREAD * PER_ROW // PER_ROW, "thread"),
-        (THREAD // Int(3) % Int(4), "(thread / 3) % 4"),
-        ((THREAD + 1) * (COPY + 2), "(thread + 1) * (copy + 2)"),
-        (THREAD + (COPY + 1), "thread + copy + 1"),
-        (THREAD - (COPY + 1), "thread - (copy + 1)"),
-        ((THREAD % Int(32)) ^ (COPY * 4), "(thread % 32) ^ (copy * 4)"),
-        ((THREAD ^ Int(1)) + 1, "(thread ^ 1) + 1"),
-        (Bound("lane", THREAD % Int(32)) * 4, "lane * 4"),
-        (less(COPY + 1, THREAD), "copy + 1 < thread"),
-        (THREAD + less(COPY, THREAD), "thread + (copy < thread)"),
-        (less(less(COPY, THREAD), Int(1)), "(copy < thread) < 1"),
-        (less(THREAD ^ COPY, Int(1)), "(thread ^ copy) < 1"),
-        (either(less(COPY, THREAD), equal(THREAD, COPY)), "copy < thread || thread == copy"),
-        (choose(less(COPY, THREAD), COPY - 1, Int(0)), "copy < thread ? copy - 1 : 0"),
+        (lambda: (THREAD + COPY * THREADS) // PER_ROW, "thread / PER_ROW + copy * (THREADS / PER_ROW)"),
+        (lambda: (THREAD + COPY * THREADS) % PER_ROW, "thread % PER_ROW"),
+        (lambda: THREAD // Int(1), "thread"),
+        (lambda: THREAD % THREADS, "thread"),
+        (lambda: THREAD // THREADS, "0"),
+        (lambda: THREAD * PER_ROW // PER_ROW, "thread"),
+        (lambda: THREAD // Int(3) % Int(4), "(thread / 3) % 4"),
+        (lambda: (THREAD + 1) * (COPY + 2), "(thread + 1) * (copy + 2)"),
+        (lambda: THREAD + (COPY + 1), "thread + copy + 1"),
+        (lambda: THREAD - (COPY + 1), "thread - (copy + 1)"),
+        (lambda: (THREAD % Int(32)) ^ (COPY * 4), "(thread % 32) ^ (copy * 4)"),
+        (lambda: (THREAD ^ Int(1)) + 1, "(thread ^ 1) + 1"),
+        (lambda: Bound("lane", THREAD % Int(32)) * 4, "lane * 4"),
+        (lambda: less(COPY + 1, THREAD), "copy + 1 < thread"),
+        (lambda: THREAD + less(COPY, THREAD), "thread + (copy < thread)"),
+        (lambda: less(less(COPY, THREAD), Int(1)), "(copy < thread) < 1"),
+        (lambda: less(THREAD ^ COPY, Int(1)), "(thread ^ copy) < 1"),
+        (lambda: either(less(COPY, THREAD), equal(THREAD, COPY)), "copy < thread || thread == copy"),
+        (lambda: choose(less(COPY, THREAD), COPY - 1, Int(0)), "copy < thread ? copy - 1 : 0"),
         (
-            choose(less(COPY, Int(2)), choose(less(COPY, Int(1)), Int(5), Int(6)), Int(0)),
+            lambda: choose(less(COPY, Int(2)), choose(less(COPY, Int(1)), Int(5), Int(6)), Int(0)),
             "copy < 2 ? (copy < 1 ? 5 : 6) : 0",
         ),
-        (choose(less(COPY, Int(2)), Int(1), Int(0)) + 1, "(copy < 2 ? 1 : 0) + 1"),
-        (wrap(COPY + 1, Named("SLOTS", Int(4))), "wrap(copy + 1, SLOTS)"),
+        (lambda: choose(less(COPY, Int(2)), Int(1), Int(0)) + 1, "(copy < 2 ? 1 : 0) + 1"),
+        (lambda: wrap(COPY + 1, Named("SLOTS", Int(4))), "wrap(copy + 1, SLOTS)"),
+        (lambda: wrap(COPY, Named("SLOTS", Int(4))), "copy"),
+        (lambda: wrap(COPY + 3, Named("SLOTS", Int(4))), "wrap(copy + 3, SLOTS)"),
+        (lambda: 3 + COPY, "3 + copy"),
+        (lambda: 3 * COPY, "3 * copy"),
+        (lambda: Int(0) ^ COPY, "copy"),
+        (lambda: COPY ^ Int(0), "copy"),
+        (lambda: COPY + 0, "copy"),
+        (lambda: 0 + COPY, "copy"),
+        (lambda: COPY - 0, "copy"),
+        (lambda: COPY * 1, "copy"),
+        (lambda: 1 * COPY, "copy"),
+        (lambda: COPY * 0, "0"),
+        (lambda: 0 * COPY, "0"),
+        (lambda: Int(6) * Int(7), "42"),
+        (lambda: Int(7) // Int(2), "3"),
+        (lambda: Int(7) % Int(4), "3"),
+        (lambda: THREADS * PER_ROW, "THREADS * PER_ROW"),
+        (lambda: (COPY + 4) // Int(4), "1"),
+        (lambda: (THREAD + 8) // Int(4), "thread / 4 + 2"),
+        (lambda: (THREAD + 8) % Int(4), "thread % 4"),
+        (lambda: (THREAD + COPY + 5) // Int(4), "(thread + copy + 5) / 4"),
+        (lambda: (THREAD * 6 + COPY) // Int(4), "(thread * 6 + copy) / 4"),
+        (lambda: (THREAD * 8 + COPY) // Int(8), "thread"),
+        (lambda: (THREAD * 8 + COPY * 3) // Int(9), "(thread * 8 + copy * 3) / 9"),
+        (lambda: (THREAD * 8) % Int(4), "0"),
+        (lambda: THREAD // Var("count"), "thread / count"),
+        (lambda: THREAD % Var("count"), "thread % count"),
+        (lambda: either(Int(0), less(COPY, THREAD)), "copy < thread"),
+        (lambda: either(less(COPY, THREAD), Int(0)), "copy < thread"),
+        (lambda: either(Int(0), COPY), "0 || copy"),
+        (lambda: either(Int(1), COPY), "1 || copy"),
+        (lambda: unequal(COPY, THREAD), "copy != thread"),
     ],
 )
-def test_text(expr: Expr, text: str) -> None:
-    assert to_c(expr) == text
+def test_text(build: Callable[[], Expr], text: str) -> None:
+    assert to_c(build()) == text
 
 
 def test_constants_come_after_those_they_are_defined_by() -> None:
@@ -210,6 +243,101 @@ def test_a_choice_that_is_known_is_none() -> None:
     assert choose(Int(1), THREAD, COPY) == THREAD
     assert choose(less(Int(1), Int(0)), THREAD, COPY) == COPY
     assert choose(less(COPY, THREAD), COPY, COPY) == COPY
+
+
+@pytest.mark.parametrize(
+    ("build", "lo", "hi"),
+    [
+        (lambda: THREAD + COPY, 0, 258),
+        (lambda: THREAD + 5, 5, 260),
+        (lambda: COPY - THREAD, -255, 3),
+        (lambda: COPY - 1, -1, 2),
+        (lambda: (THREAD + 1) * (COPY + 2), 2, 256 * 5),
+        (lambda: (THREAD + 7) // Int(5), 1, 52),
+        (lambda: THREAD // Var("count"), 0, 255),
+        (lambda: THREAD % Var("count", 9), 0, 8),
+        (lambda: THREAD % Int(5), 0, 4),
+        (lambda: THREAD ^ COPY, 0, 255),
+        (lambda: COPY ^ Int(9), 0, 15),
+        (lambda: Var("big", 257) ^ COPY, 0, 511),
+        (lambda: less(COPY, THREAD), 0, 1),
+        (lambda: equal(COPY, THREAD), 0, 1),
+        (lambda: unequal(COPY, THREAD), 0, 1),
+        (lambda: either(COPY, THREAD), 0, 1),
+        (lambda: wrap(COPY + 1, Int(4)), 0, 3),
+        (lambda: choose(less(COPY, Int(2)), COPY + 5, THREAD), 0, 255),
+        (lambda: THREADS * PER_ROW, 512, 512),
+        (lambda: Bound("x", COPY + 1), 1, 4),
+        (lambda: Var("n") + 1, 1, UNBOUNDED),
+        (lambda: Var("n") * Var("m"), 0, UNBOUNDED),
+        (lambda: Int(0) - Var("n") * Var("m") - Var("n"), -UNBOUNDED, 0),
+    ],
+)
+def test_ranges(build: Callable[[], Expr], lo: int, hi: int) -> None:
+    """Ranges are as narrow as each operation allows; nothing is known beyond UNBOUNDED."""
+    expr = build()
+    assert (expr.lo, expr.hi) == (lo, hi)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: (COPY - 1) // Int(2),
+        lambda: (COPY - 1) % Int(2),
+        lambda: (COPY - 1) ^ Int(1),
+        lambda: Int(1) ^ (COPY - 1),
+    ],
+)
+def test_what_may_be_negative_is_neither_divided_nor_exchanged(build: Callable[[], Expr]) -> None:
+    with pytest.raises(ValueError, match="may be negative, where C and Python divide differently"):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: COPY // Int(0),
+        lambda: COPY % Int(0),
+        lambda: COPY // Int(-1),
+        lambda: COPY % Int(-1),
+        lambda: wrap(COPY, THREAD),
+        lambda: wrap(COPY + 5, Int(4)),
+        lambda: wrap(COPY - 1, Int(4)),
+        lambda: choose(COPY, COPY, THREAD),
+        lambda: choose(less(COPY, Int(2)) - 1, COPY, THREAD),
+    ],
+)
+def test_what_no_expression_may_be_made_of(build: Callable[[], Expr]) -> None:
+    with pytest.raises(AssertionError):
+        build()
+
+
+def test_values_of_every_kind_of_expression() -> None:
+    values = {"thread": 5, "copy": 2}
+    for expr, expected in (
+        (wrap(COPY + 2, Int(4)), 0),
+        (unequal(COPY, THREAD), 1),
+        (equal(COPY, THREAD), 0),
+        (either(COPY, THREAD), 1),
+        (choose(less(COPY, Int(2)), Int(7), THREAD), 5),
+        (choose(less(COPY, Int(3)), Int(7), THREAD), 7),
+        (Bound("x", THREAD - COPY), 3),
+    ):
+        assert evaluate(expr, values) == expected
+    with pytest.raises(KeyError):
+        evaluate(THREAD, {"copy": 2})
+
+
+def test_a_value_known_through_names_is_a_constant() -> None:
+    assert constant(Bound("x", THREADS + PER_ROW)) == 258
+    assert constant(THREAD + 1) is None
+    assert constant(1 + THREAD) is None
+    assert constant(choose(less(COPY, Int(2)), Int(1), Int(2))) is None
+
+
+def test_splitting_keeps_the_order_of_summands() -> None:
+    without, using = split(THREAD + COPY * 2 + 3 + COPY, frozenset({"copy"}))
+    assert (to_c(without), to_c(using)) == ("thread + 3", "copy * 2 + copy")
 
 
 def test_functions_that_a_text_calls() -> None:
