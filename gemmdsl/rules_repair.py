@@ -65,7 +65,7 @@ class Adviser:
             if len(found) == _MOST:
                 break
             weaker: str | None = None
-            for text, changed, on in islice(_candidates(word, options, target), _TRIES):
+            for text, changed, on in islice(candidates(word, options, target), _TRIES):
                 self._left -= 1
                 left = violations(derive("", changed, problem), problem, on)
                 after = {_key(other) for other in left}
@@ -85,7 +85,11 @@ def _key(violation: Violation) -> Key:
     return violation.rule.code, violation.words
 
 
-def _candidates(word: str, options: Options, target: Target) -> Iterator[tuple[str, Options, Target]]:
+def candidates(word: str, options: Options, target: Target) -> Iterator[tuple[str, Options, Target]]:
+    """Other values of a word, the nearest first: its text, and the options and target that it leads to.
+
+    None for a word that this module does not know.
+    """
     if word == "target":
         for row in TARGETS.values():
             if row.number > target.number:
@@ -123,7 +127,8 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
         case "B":
             return ((text, replace(options, b=stage)) for text, stage in _stages("B", options.b, item))
         case _:
-            raise AssertionError(f"no rule has a word {word}")
+            # Nothing is known to help with a word that has no candidates here.
+            return iter(())
 
 
 def _blocks(options: Options) -> Iterator[Candidate]:
@@ -241,7 +246,7 @@ def _stages(name: str, stage: StageOptions, item: str) -> Iterator[tuple[str, St
             for width in reversed(WIDTHS):
                 yield text(f"read vector {width}"), replace(stage, read=width)
         case _:
-            raise AssertionError(f"no rule has an item {item}")
+            return
 
 
 def _near(now: int, unit: int, largest: int, most: int) -> list[int]:
