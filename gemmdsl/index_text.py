@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from gemmdsl.index import OPERATORS, Bound, Choice, Expr, Int, Named, Op, Var, parts
+from gemmdsl.index import OPERATORS, Bound, Choice, Expr, Int, Named, Op, Var
+from gemmdsl.index_parts import parts
 
 # Ranks below and above those of the operators.
 _OUTERMOST = 0

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, coordinate
-from gemmdsl.index import Bound, Expr, Int, Named, Var, free, split
+from gemmdsl.index import Bound, Expr, Int, Named, Var
+from gemmdsl.index_parts import free, split
 from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 

@@ -10,7 +10,8 @@ from difflib import unified_diff
 from typing import assert_never
 
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW
-from gemmdsl.index import Bound, Expr, Int, Named, Var, bindings, constants
+from gemmdsl.index import Bound, Expr, Int, Named, Var
+from gemmdsl.index_parts import bindings, constants
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     AsyncCopyTile,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gemmdsl.index import Expr, Named, constant, constants
+from gemmdsl.index import Expr, Named, constant
+from gemmdsl.index_parts import constants
 from gemmdsl.index_text import calls, to_c
 from gemmdsl.spec import Operand
 

@@ -22,7 +22,8 @@ from gemmdsl.emit.operands import (
 from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.statements import StatementView, program_view
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, rows_left, tiles
-from gemmdsl.index import Expr, Int, Var, bindings, free
+from gemmdsl.index import Expr, Int, Var
+from gemmdsl.index_parts import bindings, free
 from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
 from gemmdsl.layout import BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from gemmdsl.index import Bound, Expr, Op, Var, constant, free, less
+from gemmdsl.index import Bound, Expr, Op, Var, constant, less
+from gemmdsl.index_parts import free
 from gemmdsl.ir import (
     K_TILES,
     AsyncCopyTile,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmdsl.index import free
+from gemmdsl.index_parts import free
 from gemmdsl.ir import K_TILES, For, If, Stmt, expressions
 from gemmdsl.printer import headline
 from gemmdsl.verifier.failure import UNIFORM, Refuted

@@ -21,19 +21,16 @@ from gemmdsl.index import (
     Op,
     OpKind,
     Var,
-    bindings,
     choose,
     constant,
-    constants,
     either,
     equal,
     evaluate,
-    free,
     less,
-    split,
     unequal,
     wrap,
 )
+from gemmdsl.index_parts import bindings, constants, free, split
 from gemmdsl.index_text import calls, to_c
 
 VARIABLES = {"thread": 192, "i": 6, "j": 4}

@@ -42,7 +42,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
             *("formatter", "resolution", "checker"),
         ),
         "compiler": (
-            *("index", "index_text", "extents", "layout", "ir", "printer"),
+            *("index", "index_parts", "index_text", "extents", "layout", "ir", "printer"),
             *("verifier", "lowering", "passes", "emit"),
         ),
         "emulator": ("emulator",),

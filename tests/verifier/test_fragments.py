@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gemmdsl import layout
-from gemmdsl.index import Expr, Int, Named, Op, Var, split
+from gemmdsl.index import Expr, Int, Named, Op, Var
+from gemmdsl.index_parts import split
 from gemmdsl.ir import (
     K_TILES,
     TILE,

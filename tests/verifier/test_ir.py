@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gemmdsl.cli import group
-from gemmdsl.index import constants
+from gemmdsl.index_parts import constants
 from gemmdsl.passes import LOWERING, PIPELINE, Step, steps
 from gemmdsl.printer import difference, print_kernel, print_stage
 from tests import examples
