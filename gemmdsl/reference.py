@@ -135,7 +135,7 @@ def gemm_reference(
     """C = alpha * A @ B + beta * C in float64.
 
     Scalars are rounded to FP32 first.  The product, and so alpha, is left out when alpha or K is 0, and C is
-    when beta is 0.  A scalar that the problem does not have must be its neutral value: 1 for alpha, 0 for beta.
+    when beta is 0.  A scalar that the problem does not have must be neutral: 1 for alpha, 0 for beta.
     """
     _check_scalars(problem, alpha, beta)
     alpha, beta = _read_scalars(a, alpha, beta)
