@@ -14,6 +14,11 @@ from gemmdsl.target import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM, WARP_SIZE
 
 # Registers are handed out per thread in steps of this many.
 REGISTER_STEP = 8
+# Registers of a thread beside what it computes with, by nvcc 13: for pointers, counters and guards; for
+# each copy with an address of its own; for an asynchronous one that is a step from the copy before.
+_AROUND = 24
+_ADDRESS = 4
+_STEP = 1
 
 Words = tuple[str, ...]
 Values = Mapping[str, object]
@@ -24,11 +29,12 @@ class Case:
     """A schedule with its problem and target, and what the rules derive from them.
 
     `staged` operands with their tile in shared memory, none without a K extent; `shared_bytes` of all
-    buffers; `registers` a thread needs at least, and those it may have.  Extents are clamped to 1 where they
-    divide, so that every rule can be asked about any schedule.
+    buffers; `copies` that a thread makes of each K tile; `registers` it needs, and those it may have.
+    Extents are clamped to 1 where they divide, so that every rule can be asked about any schedule.
     """
 
     __slots__ = (
+        "copies",
         "problem",
         "registers",
         "registers_available",
@@ -48,10 +54,19 @@ class Case:
             self.staged = (("A", s.stage_a, tile_a), ("B", s.stage_b, tile_b))
         self.shared_bytes = sum(tile.bytes * s.buffers for _, _, tile in self.staged)
         threads = max(1, s.threads)
-        self.registers = s.outputs + max(1, s.fragments) * (s.thread_m + s.thread_n)
-        if s.buffers == 2 and not s.asynchronous:
-            # Ping-pong keeps the next tile of both operands in registers until its buffer is free.
-            self.registers += sum(-(-tile.rows * tile.cols // threads) for _, _, tile in self.staged)
+        self.copies = addresses = prefetched = 0
+        for _, stage, tile in self.staged:
+            load = max(1, stage.load)
+            rounds = -(-tile.rows * tile.cols // (load * threads))
+            # Whole rows per round: a copy lies a fixed number of rows behind the one before.
+            in_rows = threads % max(1, tile.load_extent // load) == 0
+            addresses += rounds * (_STEP * s.asynchronous if in_rows else _ADDRESS)
+            self.copies += rounds
+            if s.buffers == 2 and not s.asynchronous:
+                # Ping-pong keeps the next tile of both operands in registers until its buffer is free.
+                prefetched += rounds * load
+        fragments = max(1, s.fragments) * (s.thread_m + s.thread_n)
+        self.registers = s.outputs + fragments + prefetched + addresses + _AROUND
         whole_warps = -(-threads // WARP_SIZE) * WARP_SIZE
         share = REGISTERS_PER_SM // (whole_warps * max(1, s.min_blocks))
         self.registers_available = min(MAX_REGISTERS_PER_THREAD, share // REGISTER_STEP * REGISTER_STEP)

@@ -1,13 +1,14 @@
 """The nearest legal change to a schedule that breaks a rule.
 
-One word is varied at a time, nearest values first, until every rule that involves it holds; nothing is drawn
-at random, so that the same schedule always gets the same advice.
+One word is varied at a time, nearest values first, until every rule that involves it holds; of words that
+help, those come first that change the least.  Nothing is drawn at random: the same schedule always gets the
+same advice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice, product
 from math import log2
 
@@ -31,6 +32,9 @@ _TRIES = 600
 # Candidates tried for a file: seconds are too long for advice on mistakes that a program wrote.
 _ALL_TRIES = 8_000
 _MOST = 2
+# How far it is to another GPU, and to an option that was not asked for, in doublings of a number.
+_OTHER_TARGET = 8.0
+_OTHER_WORD = 1.0
 
 Candidate = tuple[str, Options]
 Key = tuple[str, tuple[str, ...]]
@@ -60,25 +64,25 @@ class Adviser:
 
     def _search(self, options: Options, problem: Problem, target: Target, key: Key) -> Iterable[str]:
         before = {_key(other) for other in violations(derive("", options, problem), problem, target)}
-        found: dict[str, None] = {}
+        found: dict[str, float] = {}
         for word in key[1]:
-            if len(found) == _MOST:
-                break
-            weaker: str | None = None
+            weaker: tuple[str, float] | None = None
             for text, changed, on in islice(candidates(word, options, target), _TRIES):
                 self._left -= 1
                 left = violations(derive("", changed, problem), problem, on)
                 after = {_key(other) for other in left}
                 if key in after or not after <= before:
                     continue
+                far = _distance(options, changed) + (_OTHER_TARGET if on is not target else 0)
                 if not any(word in other.words for other in left):
-                    found[text] = None
+                    found.setdefault(text, far)
                     break
-                weaker = weaker or text
+                weaker = weaker or (text, far)
             else:
                 if weaker:
-                    found[weaker] = None
-        return found
+                    found.setdefault(*weaker)
+        # Of changes equally small, that of the likeliest cause comes first.
+        return sorted(found, key=lambda text: found[text])[:_MOST]
 
 
 def _key(violation: Violation) -> Key:
@@ -269,6 +273,21 @@ def _cost(now: Extents, then: Extents) -> tuple[int, float, float, Extents]:
     ratios = [_ratio(a, b) for a, b in zip(now, then, strict=False)]
     changed = sum(ratio > 0 for ratio in ratios) + 4 * abs(len(now) - len(then))
     return changed, round(sum(ratios), 6), round(_ratio(then[0], then[1]), 6), then
+
+
+def _distance(now: object, then: object) -> float:
+    """How much of a schedule changes: doublings and halvings of its numbers, and words that come or go."""
+    if isinstance(now, Options | StageOptions):
+        pairs = ((getattr(now, field.name), getattr(then, field.name)) for field in fields(now))
+        return sum(_distance(*pair) for pair in pairs)
+    match now, then:
+        case tuple(), tuple() if len(now) == len(then):
+            return sum(_distance(*pair) for pair in zip(now, then, strict=True))
+        case int(), int() if not isinstance(now, bool):
+            # Nought is a number too: of padding, and of the step of copies.
+            return _ratio(max(0, now) + 1, max(0, then) + 1)
+        case _:
+            return 0.0 if now == then else _OTHER_WORD
 
 
 def _ratio(now: int, then: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gemmdsl.rules_case import Case, Findings, extents, rule
 from gemmdsl.rules_options import c_fragment
 from gemmdsl.spec import Order, Schedule
-from gemmdsl.target import MAX_THREADS_PER_BLOCK
+from gemmdsl.target import MAX_REGISTERS_PER_THREAD, MAX_THREADS_PER_BLOCK
 
 
 @rule(
@@ -28,22 +28,29 @@ def shared(case: Case) -> Findings:
 
 @rule(
     "G503",
-    "thread_m * thread_n + fragments * (thread_m + thread_n) + prefetched elements <= registers per thread",
-    "thread tile {thread} holds {registers} values in {available} registers{blocks}: it would spill",
-    ("thread", "min_blocks", "block", "buffers", "fragments"),
+    "outputs + fragments * (thread_m + thread_n) + prefetched elements + addresses + 24 <= registers",
+    "{tile} {registers} registers, but {share}: it would spill",
+    ("thread", "min_blocks", "block", "buffers", "fragments", "load"),
 )
 def registers(case: Case) -> Findings:
     s = case.schedule
     # What too many threads have between them is no finding of its own.
-    if case.schedule.threads <= MAX_THREADS_PER_BLOCK and case.registers > case.registers_available:
-        values = {
-            "thread": extents(s.thread_m, s.thread_n),
-            "registers": case.registers,
-            "available": case.registers_available,
-            "threads": case.schedule.threads,
-            "blocks": f" ({max(1, s.min_blocks)} x {case.schedule.threads} threads per SM)",
-        }
-        yield ("thread", "min_blocks", "block", "buffers", "fragments"), values
+    if s.threads > MAX_THREADS_PER_BLOCK or case.registers <= case.registers_available:
+        return
+    tile = f"thread tile {extents(s.thread_m, s.thread_n)}"
+    available = case.registers_available
+    share = f"each of {s.threads} threads has {available}"
+    if available == MAX_REGISTERS_PER_THREAD:
+        share = f"a thread has {available}"
+    elif s.min_blocks > 1:
+        share = f"a thread has {available} where {s.min_blocks} blocks of {s.threads} threads share an SM"
+    values = {
+        "tile": f"{tile} and {case.copies} copies of each K tile take" if case.copies else f"{tile} takes",
+        "registers": case.registers,
+        "share": share,
+    }
+    loads = tuple(f"{name}.load" for name, _, _ in case.staged)
+    yield ("thread", "min_blocks", "block", "buffers", "fragments", *loads), values
 
 
 @rule(

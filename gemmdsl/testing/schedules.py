@@ -40,6 +40,8 @@ _GRID_SIDES = (1, 2, 4, 8, 16, 3, 5, 6, 12, 32)
 _DEPTHS = (1, 2, 4, 8, 16, 3, 5, 6, 12, 24, 32)
 _LANES = tuple((rows, WARP_SIZE // rows) for rows in (4, 8, 2, 16, 1, 32))
 _WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (4, 1), (3, 1), (2, 4), (1, 3))
+# Elements of a K tile that a thread copies at most.
+_COPIES = 40
 _PADS = (None, 1, 4, 2, 3, 8, 0)
 _ALONG: tuple[FmaAxis | None, ...] = (None, "M", "N")
 
@@ -94,11 +96,13 @@ def candidates(draw: st.DrawFn, problem: Problem, target: Target, limits: Limits
     staged = draw(st.integers(0, 5)) > 0
     if not staged:
         return draw(_around(tiles, problem, target))
-    depth = draw(st.sampled_from([k for k in _DEPTHS if k <= limits.depth]))
+    thread = derive("s", tiles, problem)
+    # What few threads copy into deep tiles takes more registers than they have.
+    deepest = max(1, min(limits.depth, _COPIES * thread.threads // sum(tiles.block)))
+    depth = draw(st.sampled_from([k for k in _DEPTHS if k <= deepest]))
     buffers, asynchronous = draw(_buffers(target, limits))
     block = (*tiles.block, depth)
     extents: dict[Axis, int] = {"M": block[0], "N": block[1], "K": depth}
-    thread = derive("s", tiles, problem)
 
     def stage(name: StagedName, fragment: int) -> StageOptions:
         return draw(_stages(problem.operand(name), extents, fragment, asynchronous))

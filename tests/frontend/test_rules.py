@@ -8,6 +8,7 @@ import timeit
 import pytest
 
 from gemmdsl.rules import RULES, find, violations
+from gemmdsl.rules_case import Case
 from tests.frontend.texts import broken, spec
 
 COL_B = "problem p { A: f32[M, K]  B: f32[K, N] col  C: f32[M, N] col = A @ B }\n"
@@ -18,7 +19,7 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
     "G201": ("block 1025 x 1 thread 1 x 1", "block 1024 x 1"),
     "G202": ("block 8 x 8 x 257", "block 8 x 8 x 256"),
     "G203": ("block 8 x 8 thread 0 x 8", "block 8 x 8 thread 1 x 8"),
-    "G204": ("block 12 x 8 x 8 thread 8 x 8", "block 16 x 8 x 8 thread 8 x 8"),
+    "G204": ("block 12 x 32 x 8 thread 8 x 4", "block 16 x 32 x 8 thread 8 x 4"),
     "G205": (f"{TILE} as 3 x 4", f"{TILE} as 2 x 4"),
     "G206": (f"{TILE} warp 96 x 32", f"{TILE} warp 64 x 32"),
     "G207": (f"{TILE} warp 64 x 64", f"{TILE} warp 128 x 16"),
@@ -169,9 +170,60 @@ def test_rules_are_not_asked_about_words_that_are_out_of_bounds() -> None:
 
 
 def test_every_fragment_takes_registers() -> None:
-    tile = "block 120 x 112 x 2 thread 15 x 14 buffers 2 async"
+    tile = "block 128 x 112 x 2 thread 8 x 14 buffers 2 async min_blocks 3"
     assert broken(f"{tile} fragments 1") == []
     assert [d.code for d in broken(f"{tile} fragments 2")] == ["G503"]
+
+
+@pytest.mark.parametrize(
+    ("options", "registers"),
+    [
+        # 64 outputs, fragments of 8 + 8, 24 around them; then what copies take.
+        ("block 64 x 64 thread 8 x 8", 104),
+        ("block 64 x 64 x 8 thread 8 x 8", 104),
+        ("block 64 x 64 x 8 thread 8 x 8 fragments 2 buffers 2", 104 + 16 + 16),
+        ("block 64 x 64 x 8 thread 8 x 8 buffers 2", 104 + 16),
+        ("block 64 x 64 x 8 thread 8 x 8 buffers 2 async", 104 + 16),
+        ("block 64 x 64 x 8 thread 8 x 8 stage B { vector 4 }", 104),
+        ("block 64 x 64 x 8 thread 8 x 8 buffers 2 async stage B { vector 4 }", 104 + 8 + 2),
+        # Rounds that are no whole rows: each copy has an address of its own.
+        ("block 24 x 40 x 8 thread 8 x 8", 104 + 4 * (13 + 22)),
+        ("block 24 x 40 x 8 thread 8 x 8 buffers 2 async stage B { vector 4 }", 104 + 4 * (13 + 6)),
+    ],
+)
+def test_registers_of_a_thread(options: str, registers: int) -> None:
+    legal = spec(options)
+    assert Case(legal.schedule, legal.problem, legal.target).registers == registers
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("block 128 x 128 thread 16 x 16", "thread tile 16 x 16 takes 312 registers, but a thread has 255"),
+        (
+            "block 14 x 6 x 10 thread 14 x 6 buffers 3 async",
+            "thread tile 14 x 6 and 200 copies of each K tile take 928 registers, but a thread has 255",
+        ),
+        (
+            f"{TILE} min_blocks 3",
+            "thread tile 8 x 8 and 8 copies of each K tile take 104 registers, but a thread has 80 where"
+            " 3 blocks of 256 threads share an SM",
+        ),
+        (
+            "block 128 x 256 x 8 thread 4 x 8",
+            "thread tile 4 x 8 and 3 copies of each K tile take 68 registers,"
+            " but each of 1024 threads has 64",
+        ),
+    ],
+)
+def test_too_few_registers(options: str, expected: str) -> None:
+    assert [d.message for d in broken(options)] == [f"{expected}: it would spill"]
+
+
+def test_the_least_change_comes_first() -> None:
+    # Of the thread tile, half would have to go.
+    (found,) = broken("block 128 x 128 x 64 thread 8 x 16 buffers 2")
+    assert str(found.notes[-1]) == "nearest legal: buffers 1, or thread 8 x 8"
 
 
 @pytest.mark.parametrize(
