@@ -42,14 +42,19 @@ def key(*parts: str) -> str:
     """A file's name: equal for equal parts, in practice never for others."""
     digest = sha256()
     for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
+        # Names of files and programs need not be text.
+        digest.update(f"{len(part)}:{part}".encode(errors="surrogatepass"))
     return digest.hexdigest()[:40]
 
 
 def location() -> Path | None:
-    """Where the folders of all kinds lie, whether or not they are there; None when there is no home."""
+    """Where the folders of all kinds lie, whether or not they are there; None when there is no such place."""
     if named := os.environ.get(_VARIABLE):
-        return Path(named).absolute()
+        try:
+            return Path(named).absolute()
+        except OSError:
+            # The working folder is gone.
+            return None
     if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):
         return Path(base) / "gemmdsl"
     try:
@@ -77,7 +82,8 @@ def find(kind: Kind, name: str) -> Path | None:
     if base is None:
         return None
     path = base / kind / name
-    if not path.is_file():
+    # Unlike the methods of Path, this is no error where the folder cannot be searched.
+    if not os.path.isfile(path):
         return None
     with suppress(OSError):
         os.utime(path)

@@ -16,6 +16,7 @@ from unicodedata import east_asian_width
 from gemmdsl.source import Source, Span
 
 _TAB = 4
+_LAID_OUT = "\n\t"
 
 
 class Severity(Enum):
@@ -82,26 +83,38 @@ def error(
     return Diagnostic(code, message, source, span, labelled)
 
 
+def printable(text: str, keep: str = "") -> str:
+    """The text on one line, with what a terminal or a comment would not show spelled out, as in `\\x1b`.
+
+    Characters of `keep` stay as they are.
+    """
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 def render(diagnostic: Diagnostic) -> str:
     """The diagnostic as text: headline, place, line with carets, notes; no newline at the end."""
-    lines = [f"{diagnostic.severity.value}[{diagnostic.code}]: {diagnostic.message}"]
+    lines = [f"{diagnostic.severity.value}[{diagnostic.code}]: {printable(diagnostic.message)}"]
     gutter = "  "
     match diagnostic:
         case Diagnostic(source=Source() as source, span=Span() as span):
             line, column = source.position(span.start)
             gutter = " " * (len(str(line)) + 2)
             text = source.line(line)
-            lines.append(f"{gutter[1:]}--> {source.name}:{line}:{column}")
+            lines.append(f"{gutter[1:]}--> {printable(source.name)}:{line}:{column}")
             lines.append(f"{gutter}|")
             lines.append(f" {line} | {_visible(text)}".rstrip())
             before = _width(text[: column - 1])
             marked = _width(text[column - 1 : column - 1 + span.end - span.start])
             lines.append(f"{gutter}| {' ' * before}{'^' * max(1, marked)}")
         case Diagnostic(source=Source() as source):
-            lines.append(f" --> {source.name}")
+            lines.append(f" --> {printable(source.name)}")
         case _:
             pass
-    lines += [f"{gutter}= {note}" for note in diagnostic.notes]
+    # What a tool said has lines of its own.
+    lines += [f"{gutter}= {printable(str(note), keep=_LAID_OUT)}" for note in diagnostic.notes]
     return "\n".join(lines)
 
 

@@ -99,12 +99,15 @@ def _cache() -> Check:
     kinds: tuple[cache.Kind, ...] = ("emulator", "cubin")
     if any(cache.folder(kind) is None for kind in kinds):
         return Check("basis", "cache", "missing", f"{place} cannot be written", use, mend)
-    files = [
-        entry.stat().st_size
-        for kind in kinds
-        for entry in os.scandir(place / kind)
-        if entry.is_file(follow_symlinks=False)
-    ]
+    try:
+        files = [
+            entry.stat().st_size
+            for kind in kinds
+            for entry in os.scandir(place / kind)
+            if entry.is_file(follow_symlinks=False)
+        ]
+    except OSError as problem:
+        return Check("basis", "cache", "missing", f"{place} cannot be read: {problem.strerror}", use, mend)
     return Check("basis", "cache", "ok", f"{place}: {len(files)} files, {sum(files) / 2**20:.1f} MiB", use)
 
 

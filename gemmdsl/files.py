@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
@@ -27,8 +27,11 @@ class OutputError(GemmError):
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 with its line ends as they are; OutputError as in `write_bytes`."""
-    write_bytes(path, text.encode())
+    """Write `text` as UTF-8 with its line ends as they are; OutputError as in `write_bytes`.
+
+    Halves of surrogate pairs, which stand for what is no text in a file's name, are spelled out.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -37,61 +40,83 @@ def write_bytes(path: Path, data: bytes) -> None:
     A link is followed, an existing file keeps its permissions, devices such as /dev/stdout are written to.
     """
     with _reported(path), ExitStack() as cleanup:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        target = _target(path)
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             path.write_bytes(data)
         else:
-            target = path.resolve()
             os.replace(_stage(target, data, cleanup), target)
 
 
 def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all of `files` (plain name to content) into `folder`, which is made if its parent is there.
 
-    Nothing is put in place before everything has been written to the same folder, so a full disk or a
-    refused file leaves what was there.  Other files of the folder stay.  OutputError as in `write_bytes`.
+    A link to a folder is followed, also to one that is still to be made.  Nothing is put in place before
+    everything has been written to the same folder, so a full disk or a refused file leaves what was there.
+    Other files of the folder stay.  OutputError as in `write_bytes`.
     """
     with ExitStack() as cleanup:
         with _reported(folder):
-            if not folder.is_dir():
-                folder.mkdir()
-                cleanup.callback(_remove_folder, folder)
+            place = _target(folder)
+            if not os.path.isdir(place):
+                place.mkdir()
+                cleanup.callback(_remove_folder, place)
         staged: list[tuple[Path, Path]] = []
         for name, data in files.items():
             path = folder / name
             with _reported(path):
-                staged.append((_stage(path.resolve(), data, cleanup), path.resolve()))
-        for temporary, path in staged:
-            with _reported(path):
-                os.replace(temporary, path)
+                target = _target(path)
+                staged.append((_stage(target, data, cleanup), target))
+        for temporary, target in staged:
+            with _reported(target):
+                os.replace(temporary, target)
         cleanup.pop_all()
 
 
 def make_folder(folder: Path) -> None:
     """Make `folder`, and its parents, if it is not there; OutputError as in `write_bytes`."""
     with _reported(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        _target(folder).mkdir(parents=True, exist_ok=True)
+
+
+def stream_refused(name: str, problem: OSError) -> OutputError:
+    """The error for a stream of the process, such as standard output, that takes no more."""
+    if problem.errno in _FULL:
+        return OutputError("G704", f"cannot write to {name}: no space is left")
+    return OutputError("G705", f"cannot write to {name}: {problem.strerror or problem}")
+
+
+def _target(path: Path) -> Path:
+    """Where links lead; OSError when they lead in a circle, or the way there is barred."""
+    with suppress(FileNotFoundError):
+        os.stat(path)
+    return Path(os.path.realpath(path))
 
 
 def _stage(target: Path, data: bytes, cleanup: ExitStack) -> Path:
     """Write `data` to a new file beside `target`, with the permissions it will have; removed by `cleanup`."""
-    if target.is_dir():
+    if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() and not os.access(target, os.W_OK):
+    if os.path.exists(target) and not os.access(target, os.W_OK):
         # A rename would get past the file's own permissions, which the user set for a reason.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     temporary = target.parent / f".gemmdsl-{os.urandom(8).hex()}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    cleanup.callback(temporary.unlink, missing_ok=True)
+    cleanup.callback(_remove_file, temporary)
     with os.fdopen(handle, "wb") as file:
-        if target.exists():
+        if os.path.exists(target):
             os.fchmod(handle, target.stat().st_mode & 0o7777)
         file.write(data)
     return temporary
 
 
+def _remove_file(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
 def _remove_folder(folder: Path) -> None:
-    # Someone else may have put a file there meanwhile: theirs is not ours to remove.
-    if not any(folder.iterdir()):
+    # Refused when someone else has put a file there meanwhile: theirs is not ours to remove.
+    with suppress(OSError):
         folder.rmdir()
 
 
@@ -105,10 +130,10 @@ def _reported(path: Path) -> Iterator[None]:
 
 
 def _diagnosed(path: Path, problem: OSError) -> OutputError:
-    parent = path.resolve().parent if path.is_symlink() else path.parent
+    parent = Path(os.path.realpath(path)).parent if os.path.islink(path) else path.parent
     if problem.errno == errno.EISDIR:
         return OutputError("G702", f"cannot write {path}: it is a folder", help="name a file in it")
-    if problem.errno == errno.ENOENT and not parent.exists():
+    if problem.errno == errno.ENOENT and not os.path.exists(parent):
         return OutputError("G701", f"cannot write {path}: the folder {parent} does not exist")
     if problem.errno == errno.ENOENT:
         # What /proc says, and other folders that no program can put a file into.
@@ -120,5 +145,8 @@ def _diagnosed(path: Path, problem: OSError) -> OutputError:
     if problem.errno in _DENIED:
         return OutputError("G703", f"cannot write {path}: no permission to write there")
     if problem.errno in _FULL:
-        return OutputError("G704", f"cannot write {path}: no space is left", help="the old file is unchanged")
+        unchanged = "the old file is unchanged" if os.path.isfile(path) else ""
+        return OutputError("G704", f"cannot write {path}: no space is left", help=unchanged)
+    if problem.errno == errno.ELOOP:
+        return OutputError("G705", f"cannot write {path}: it is a link that leads in a circle")
     return OutputError("G705", f"cannot write {path}: {problem.strerror or problem}")

@@ -81,7 +81,7 @@ def _result(diagnostic: Diagnostic, codes: list[str]) -> dict[str, object]:
     }
     if diagnostic.source is not None:
         path = PurePath(diagnostic.source.name).as_posix()
-        place: dict[str, object] = {"artifactLocation": {"uri": quote(path)}}
+        place: dict[str, object] = {"artifactLocation": {"uri": quote(path, errors="surrogateescape")}}
         region = _region(diagnostic)
         if region is not None:
             names = ("startLine", "startColumn", "endLine", "endColumn")

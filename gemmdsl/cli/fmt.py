@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gemmdsl.diagnostics import GemmError, render_all
+from gemmdsl.diagnostics import GemmError, printable, render_all
 from gemmdsl.files import OutputError, write_text
 from gemmdsl.formatter import format_source
 from gemmdsl.reader import read, read_bytes, source_of
@@ -48,8 +48,8 @@ def _format(name: str, only_check: bool) -> bool:
     if text.encode() == data:
         return False
     if only_check:
-        click.echo(f"{name} would be changed")
+        click.echo(f"{printable(name)} would be changed")
         return True
     write_text(Path(name), text)
-    click.echo(f"{name} changed")
+    click.echo(f"{printable(name)} changed")
     return False

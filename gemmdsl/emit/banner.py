@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmdsl.cuda_source import LaunchPlan
+from gemmdsl.diagnostics import printable
 from gemmdsl.emit.launch import describe, shape
 from gemmdsl.ir import Kernel
 
@@ -12,7 +13,7 @@ def banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[s
     spec, problem = kernel.spec, kernel.spec.problem
     kind = "dynamic" if plan.dynamic_shared_bytes else "static"
     rows: list[tuple[str, str]] = [
-        ("source", f"{spec.file}, schedule {spec.schedule.name} (gemm {spec.language})"),
+        ("source", f"{_named(spec.file)}, schedule {spec.schedule.name} (gemm {spec.language})"),
         ("target", spec.target.name),
         ("operands", ", ".join(shape(operand) for operand in (problem.a, problem.b, problem.c))),
         ("passes", ", ".join(kernel.applied) or "none: the naive kernel"),
@@ -28,3 +29,8 @@ def banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[s
         lines.append(f"{label if label != previous else '':<10}{value}")
         previous = label
     return tuple(lines)
+
+
+def _named(file: str) -> str:
+    """A file's name as part of a comment: no line break, and no backslash where a line may end."""
+    return printable(file.replace("\\", r"\x5c"))

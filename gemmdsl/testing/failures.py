@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from gemmdsl.diagnostics import printable
 from gemmdsl.emulator.checker import SANITIZERS
 from gemmdsl.files import make_folder, write_text
 from gemmdsl.spec import Spec
@@ -45,10 +46,10 @@ def save(folder: Path, spec: Spec, case: Case, findings: tuple[Finding, ...], ed
     command = cases.command(
         spec.problem, case, str(path), spec.schedule.name, source=source, sanitize=watched
     )
-    told = [f"# {line}" for finding in findings for line in str(finding).splitlines()]
+    told = [f"# {printable(line)}" for finding in findings for line in str(finding).splitlines()]
     if edited:
         write_text(path.with_suffix(".cu"), edited)
-    write_text(path, "\n".join([*told, f"# {command}", text]))
+    write_text(path, "\n".join([*told, f"# {printable(command)}", text]))
     data |= {"findings": [str(finding) for finding in findings], "command": command}
     write_text(path.with_suffix(".json"), json.dumps(data, indent=2) + "\n")
     return Saved(path, command)

@@ -61,7 +61,7 @@ def find_tool(name: ToolName) -> Tool:
     searched = []
     for origin, path in _candidates(name):
         searched.append(f"{origin} ({path})")
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             version = _version(name, path)
             oldest = _OWN_OLDEST.get(name, OLDEST)
             if version is None or version < oldest:
@@ -105,7 +105,7 @@ def _wheel_folders() -> list[Path]:
         folder
         for root in spec.submodule_search_locations
         for folder in sorted(Path(root).glob("cu*"), reverse=True)
-        if (folder / "bin").is_dir()
+        if os.path.isdir(folder / "bin")
     ]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gemmdsl.files import OutputError, write_bytes, write_text, write_tree
+from gemmdsl.files import OutputError, make_folder, write_bytes, write_text, write_tree
 
 
 def names(folder: Path) -> list[str]:
@@ -30,6 +32,37 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, call: str = "open", aft
         return real(*arguments, **options)
 
     monkeypatch.setattr(os, call, failing)
+
+
+def bar(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Refuse whatever lies in a folder, as the system does where the right to search it is missing."""
+    access = os.access
+    for call in ("stat", "open", "mkdir", "replace", "access"):
+        real = getattr(os, call)
+
+        def refused(path: object, *others: object, real: Any = real, **options: object) -> object:
+            if isinstance(path, (str, Path)) and folder in Path(path).absolute().parents:
+                if real is access:
+                    return False
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path, *others, **options)
+
+        monkeypatch.setattr(os, call, refused)
+
+
+def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "barred" / "inner").mkdir(parents=True)
+    bar(monkeypatch, tmp_path / "barred")
+    writes: tuple[Callable[[], None], ...] = (
+        lambda: write_text(tmp_path / "barred" / "a.cu", "x"),
+        lambda: write_tree(tmp_path / "barred" / "inner", {"a.cu": b""}),
+        lambda: make_folder(tmp_path / "barred" / "inner"),
+        lambda: make_folder(tmp_path / "barred" / "new"),
+    )
+    for write in writes:
+        with pytest.raises(OutputError, match="no permission to write there") as caught:
+            write()
+        assert code(caught) == "G703"
 
 
 def test_text_is_written_byte_for_byte(tmp_path: Path) -> None:
@@ -62,6 +95,35 @@ def test_links_are_followed(tmp_path: Path) -> None:
 def test_devices_are_written_to(tmp_path: Path) -> None:
     write_text(Path(os.devnull), "gone")
     assert not Path(os.devnull).is_file()
+
+
+def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    writes: tuple[Callable[[], None], ...] = (
+        lambda: write_text(tmp_path / "a", "x"),
+        lambda: write_tree(tmp_path / "a", {"a.cu": b""}),
+        lambda: make_folder(tmp_path / "a"),
+    )
+    for write in writes:
+        with pytest.raises(OutputError, match="leads in a circle") as caught:
+            write()
+        assert code(caught) == "G705"
+    assert (tmp_path / "a").is_symlink()
+
+
+def test_a_link_to_a_folder_that_is_still_to_be_made(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("new")
+    write_tree(tmp_path / "link", {"a.cu": b"1"})
+    assert (tmp_path / "new" / "a.cu").read_bytes() == b"1"
+    (tmp_path / "other").symlink_to("deep/folder")
+    make_folder(tmp_path / "other")
+    assert (tmp_path / "deep" / "folder").is_dir()
+
+
+def test_what_is_no_text_is_spelled_out(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.cu", "\udcff")
+    assert (tmp_path / "a.cu").read_bytes() == rb"\udcff"
 
 
 def test_missing_folder(tmp_path: Path) -> None:
@@ -139,6 +201,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         write_text(Path("/dev/full"), "x")
     assert code(caught) == "G704"
+    # There is no old file.
+    assert caught.value.diagnostics[0].notes == ()
 
 
 def test_a_tree_makes_its_folder_and_keeps_what_else_is_there(tmp_path: Path) -> None:
