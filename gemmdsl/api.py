@@ -17,7 +17,7 @@ from gemmdsl.spec import Spec
 if TYPE_CHECKING:
     from gemmdsl.emulator.library import ThreadOrder
 
-_DEVICE = re.compile(r"cpu|gpu(:(?P<index>\d+))?")
+_DEVICE = re.compile(r"cpu|gpu(:(?P<index>[0-9]{1,6}))?")
 
 
 def compile_spec(spec: Spec) -> CudaSource:

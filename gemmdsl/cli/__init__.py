@@ -6,8 +6,11 @@ docstring is repeated in COMMANDS, so that `gemmdsl --help` imports none of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
@@ -47,16 +50,39 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as unknown:
+            from gemmdsl.suggest import nearest
+
+            if args[0] not in COMMANDS and (guess := nearest(args[0], COMMANDS)):
+                raise click.UsageError(f"{unknown.message} Did you mean {guess!r}?", ctx) from unknown
+            raise
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """As `invoke` does, for what the options of the group itself print."""
+        with _told():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it raises becomes a message on stderr and an exit status, never a traceback."""
-        try:
+        with _told():
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except (Exception, KeyboardInterrupt) as error:
-            from gemmdsl.cli.errors import report
 
-            ctx.exit(report(error))
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        from gemmdsl.cli.errors import report
+
+        raise click.exceptions.Exit(report(error)) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,6 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `gemmdsl` script; `arguments` are the words after the program's name.
 
     Exits with 0 when all is well, 1 when the input is wrong, 2 when the tool was misused or lacks another
-    tool, 130 when interrupted.
+    tool, 130 when interrupted, 141 when the reader of its output left.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Names of files need not be text, and no encoding of a terminal has every character.
+            stream.reconfigure(errors="backslashreplace")
     group.main(args=arguments, prog_name="gemmdsl")

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gemmdsl.cli.options import ShapesType, is_terminal, keep_inputs
+
 if TYPE_CHECKING:
     from gemmdsl.bench.baseline import Baseline
     from gemmdsl.bench.session import Report, Subject
 
 _FAILED = 1
-_SHAPE = re.compile(r"(\d+)(?:x(\d+)x(\d+))?", re.IGNORECASE)
-_MAX_EXTENT = 2**31 - 1
 _FORMS = (".svg", ".png")
-
-
-def _shapes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[tuple[int, int, int], ...]:
-    """Sizes, separated by commas; BadParameter for a word that is neither N nor MxNxK."""
-    shapes = []
-    for word in value.split(","):
-        match = _SHAPE.fullmatch(word.strip())
-        if match is None:
-            raise click.BadParameter(f"{word!r} is neither a number nor of the form MxNxK")
-        m = int(match[1])
-        shape = (m, int(match[2] or m), int(match[3] or m))
-        if not all(1 <= extent <= _MAX_EXTENT for extent in shape):
-            raise click.BadParameter(f"an extent is from 1 to {_MAX_EXTENT}")
-        shapes.append(shape)
-    return tuple(dict.fromkeys(shapes))
 
 
 def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
@@ -45,11 +29,10 @@ def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> Path
 @click.option("--schedule", "-s", "names", metavar="NAME", multiple=True, help="Only this one; repeatable.")
 @click.option(
     "--shapes",
-    callback=_shapes,
-    metavar="LIST",
+    type=ShapesType(),
     default="1024,2048,4096",
     show_default=True,
-    help="Sizes, separated by commas: N for N x N x N, or MxNxK.",
+    help="Sizes of the product, separated by commas; each may be one number for all three.",
 )
 @click.option(
     "--against",
@@ -89,6 +72,8 @@ def command(
     from gemmdsl.bench import Settings, measure, report
     from gemmdsl.runtime import Gpu
 
+    if plot is not None:
+        keep_inputs([plot], files)
     subjects = _subjects(files, names)
     chosen = Settings(batches=batches, allow_spills=allow_spills, time=not verify_only)
     with Gpu(index) as gpu:
@@ -98,7 +83,7 @@ def command(
             length=steps,
             label="measuring",
             file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
+            hidden=not is_terminal(sys.stderr),
             item_show_func=lambda title: title,
         ) as bar:
             found = measure(

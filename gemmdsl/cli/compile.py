@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import click
 
+from gemmdsl.cli.options import FileName, is_terminal, keep_inputs
 from gemmdsl.diagnostics import Diagnostic, GemmError, Severity, error, render
 from gemmdsl.files import write_bytes, write_tree
 
@@ -59,8 +60,20 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind
 @click.argument("file")
 @click.option("--schedule", "-s", metavar="NAME", help="The schedule to compile, or 'all'.")
 @click.option("--target", "-t", metavar="SM", help="Compile for this target instead, such as sm_90.")
-@click.option("--output", "-o", metavar="FILE", help="Write one schedule there; '-' is stdout, the default.")
-@click.option("--folder", "-d", metavar="FOLDER", help="Write files named after the schedules into FOLDER.")
+@click.option(
+    "--output",
+    "-o",
+    type=FileName(),
+    metavar="FILE",
+    help="Write one schedule there; '-' is stdout, the default.",
+)
+@click.option(
+    "--folder",
+    "-d",
+    type=FileName(),
+    metavar="FOLDER",
+    help="Write files named after the schedules into FOLDER.",
+)
 @click.option(
     "--emit",
     metavar="KIND,...",
@@ -89,7 +102,7 @@ def command(
     matrices in the host's memory.
     """
     _refuse_device(device, emit)
-    _refuse_misuse(file, schedule, output, folder, emit)
+    _refuse_misuse(schedule, output, folder, emit)
     from gemmdsl.checker import load
 
     program = load(file)
@@ -99,24 +112,46 @@ def command(
     for spec in specs:
         for sentence in spec.fallbacks:
             click.echo(f"note: {spec.schedule.name}: {sentence}", err=True)
+    places = _places(specs, emit, output, folder)
+    keep_inputs(places, [file])
     made = _compiled(specs, emit)
-    if folder is not None:
-        write_tree(Path(folder), _unique(made))
-    elif output is None or output == _STDOUT:
-        ((_, _, data),) = made
+    if not places:
+        (data,) = made
         click.echo(data, nl=False)
-    elif len(emit) == 1:
-        ((_, _, data),) = made
-        write_bytes(Path(output), data)
+    elif folder is None and len(emit) == 1:
+        (data,) = made
+        write_bytes(places[0], data)
     else:
-        path = Path(output)
-        ending = _ending_of(path, emit)
-        stem = path.name.removesuffix(ending)
-        (spec,) = specs
-        if Kind.MAIN in emit and stem != spec.symbol:
-            name = f"{spec.symbol}{ending}"
-            raise click.UsageError(f"the program includes {spec.symbol}.h: use --folder, or --output {name}")
-        write_tree(path.parent, {f"{stem}{kind.ending}": data for _, kind, data in made})
+        files = {path.name: data for path, data in zip(places, made, strict=True)}
+        write_tree(places[0].parent, files)
+
+
+def _places(
+    specs: tuple[Spec, ...], emit: tuple[Kind, ...], output: str | None, folder: str | None
+) -> tuple[Path, ...]:
+    """Where each kind of each schedule goes, in this order; none for standard output.
+
+    UsageError when they cannot lie beside each other, GemmError when two would have the same file.
+    """
+    if folder is not None:
+        names = [f"{spec.symbol}{kind.ending}" for spec in specs for kind in emit]
+        for name in names:
+            if names.count(name) > 1:
+                message = f"two schedules would be written to {name}"
+                raise GemmError([error("G711", message, help="rename one of them")])
+        return tuple(Path(folder) / name for name in names)
+    if output is None or output == _STDOUT:
+        return ()
+    path = Path(output)
+    if len(emit) == 1:
+        return (path,)
+    ending = _ending_of(path, emit)
+    stem = path.name.removesuffix(ending)
+    (spec,) = specs
+    if Kind.MAIN in emit and stem != spec.symbol:
+        name = f"{spec.symbol}{ending}"
+        raise click.UsageError(f"the program includes {spec.symbol}.h: use --folder, or --output {name}")
+    return tuple(path.parent / f"{stem}{kind.ending}" for kind in emit)
 
 
 def _refuse_device(device: str | None, emit: tuple[Kind, ...]) -> None:
@@ -129,7 +164,7 @@ def _refuse_device(device: str | None, emit: tuple[Kind, ...]) -> None:
 
 
 def _refuse_misuse(
-    file: str, schedule: str | None, output: str | None, folder: str | None, emit: tuple[Kind, ...]
+    schedule: str | None, output: str | None, folder: str | None, emit: tuple[Kind, ...]
 ) -> None:
     """UsageError for options that do not go together."""
     if output is not None and folder is not None:
@@ -141,11 +176,9 @@ def _refuse_misuse(
     if output is None or output == _STDOUT:
         if len(emit) > 1:
             raise click.UsageError("several kinds need --folder or --output FILE")
-        if emit[0].is_binary and sys.stdout.isatty():
+        if emit[0].is_binary and is_terminal(sys.stdout):
             raise click.UsageError(f"a {emit[0].value} is not for a terminal: give --output or --folder")
         return
-    if Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
-        raise click.UsageError(f"--output {output} is the file to compile")
     if len(emit) > 1:
         _ending_of(Path(output), emit)
 
@@ -178,32 +211,32 @@ def _specs(program: Program, schedule: str | None, target: str | None) -> tuple[
     return tuple(specs)
 
 
-def _compiled(specs: Iterable[Spec], emit: tuple[Kind, ...]) -> list[tuple[str, Kind, bytes]]:
-    """Symbol, kind and content of everything asked for."""
+def _compiled(specs: Iterable[Spec], emit: tuple[Kind, ...]) -> list[bytes]:
+    """Each kind of each schedule, in this order."""
     from gemmdsl.api import compile_spec
 
-    return [(spec.symbol, kind, data) for spec in specs for kind, data in _made_of(compile_spec(spec), emit)]
+    return [data for spec in specs for data in _made_of(compile_spec(spec), emit)]
 
 
-def _made_of(source: CudaSource, emit: tuple[Kind, ...]) -> Iterator[tuple[Kind, bytes]]:
+def _made_of(source: CudaSource, emit: tuple[Kind, ...]) -> Iterator[bytes]:
     for kind in emit:
         match kind:
             case Kind.CU:
-                yield kind, source.text.encode()
+                yield source.text.encode()
             case Kind.HEADER:
-                yield kind, source.header.encode()
+                yield source.header.encode()
             case Kind.MAIN:
-                yield kind, source.main.encode()
+                yield source.main.encode()
             case Kind.PTX:
                 from gemmdsl.toolchain import compile_ptx
 
-                yield kind, compile_ptx(source.text, source.target).encode()
+                yield compile_ptx(source.text, source.target).encode()
             case Kind.CUBIN:
-                yield kind, _cubin(source)
+                yield _cubin(source)
             case Kind.SO:
                 from gemmdsl.emulator.builder import export
 
-                yield kind, export(source)
+                yield export(source)
             case _:
                 assert_never(kind)
 
@@ -221,16 +254,3 @@ def _cubin(source: CudaSource) -> bytes:
             )
             click.echo(render(Diagnostic("G910", message, severity=Severity.WARNING)), err=True)
     return cubin.data
-
-
-def _unique(made: Iterable[tuple[str, Kind, bytes]]) -> dict[str, bytes]:
-    """File name to content; GemmError when two schedules would have the same file."""
-    files: dict[str, bytes] = {}
-    for symbol, kind, data in made:
-        name = f"{symbol}{kind.ending}"
-        if name in files:
-            raise GemmError(
-                [error("G711", f"two schedules would be written to {name}", help="rename one of them")]
-            )
-        files[name] = data
-    return files

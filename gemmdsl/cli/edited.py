@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmdsl.diagnostics import Diagnostic, GemmError
 
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
+
+# Some hundred times what is emitted.
+_MAX_BYTES = 1 << 22
 
 
 def with_edits(kernel: CompiledKernel, source: str | None) -> CompiledKernel:
@@ -19,7 +21,11 @@ def with_edits(kernel: CompiledKernel, source: str | None) -> CompiledKernel:
     if source is None:
         return kernel
     try:
-        text = Path(source).read_bytes().decode()
+        with open(source, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise GemmError([Diagnostic("G930", f"{source} has more than {_MAX_BYTES:,} bytes")])
+        text = data.decode()
     except OSError as problem:
         raise GemmError(
             [Diagnostic("G930", f"cannot read {source}: {problem.strerror or problem}")]

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 import click
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
+from gemmdsl.files import stream_refused
 from gemmdsl.version import __version__
 
 WRONG_INPUT = 1
 MISUSE = 2
 INTERRUPTED = 130
+# As when the signal that other programs get ends them.
+READER_LEFT = 141
 # Findings that no change of the input mends: output files, tools and GPUs that are missing or fail, refuted
 # proofs.
 _NOT_THE_INPUT = ("G70", "G90", "G91", "G94", "P")
+# What the system answers to a write when there is no room, the device fails, or nothing is open there.
+_OF_A_STREAM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _DEBUG = "GEMMDSL_DEBUG"
 
 
@@ -27,9 +34,12 @@ def report(problem: Exception | KeyboardInterrupt) -> int:
             click.echo("interrupted", err=True)
             return INTERRUPTED
         case BrokenPipeError():
-            # The reader has seen enough.  Python would try to flush stdout once more, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return WRONG_INPUT
+            _forget_output()
+            return READER_LEFT
+        case OSError(filename=None) if problem.errno in _OF_A_STREAM:
+            # Files that cannot be written are told of with their names.
+            _forget_output()
+            return report(stream_refused("standard output", problem))
         case GemmError():
             click.echo(render_all(problem.diagnostics), nl=False, err=True)
             codes = [finding.code for finding in problem.diagnostics]
@@ -39,6 +49,12 @@ def report(problem: Exception | KeyboardInterrupt) -> int:
                 traceback.print_exception(problem)
             click.echo(render(_internal(problem)), err=True)
             return MISUSE
+
+
+def _forget_output() -> None:
+    """Drop what was not written yet: Python would try once more at its end, and complain."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _internal(problem: BaseException) -> Diagnostic:

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
-_SHAPE = re.compile(r"^(\d+)(?:x(\d+)x(\d+))?$")
-_LARGEST = (1 << 31) - 1
+from gemmdsl.cli.options import FileName, ShapeType, keep_inputs
 
-
-class ShapeType(click.ParamType[tuple[int, int, int]]):
-    """`2048x1024x512`, or one number for all three."""
-
-    name = "MxNxK"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int, int]:
-        match = _SHAPE.match(str(value))
-        if match is None:
-            self.fail(f"{value!r} is no shape: write MxNxK, such as 2048x2048x2048", param, ctx)
-        m, n, k = (int(part) for part in (match[1], match[2] or match[1], match[3] or match[1]))
-        if max(m, n, k) > _LARGEST:
-            self.fail(f"{max(m, n, k)} is more than {_LARGEST}", param, ctx)
-        return m, n, k
+_STDOUT = "-"
 
 
 @click.command()
@@ -33,7 +16,11 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 @click.option("--schedule", "-s", metavar="NAME", help="The schedule to explain.")
 @click.option("--target", "-t", metavar="SM", help="Explain for this target instead, such as sm_90.")
 @click.option(
-    "--shape", type=ShapeType(), default="2048", show_default=True, help="M, N and K, or one for all."
+    "--shape",
+    type=ShapeType(),
+    default="2048",
+    show_default=True,
+    help="Sizes of the product, or one number for all three.",
 )
 @click.option("--suggest", is_flag=True, help="Look for schedules with fewer wavefronts.")
 @click.option("--no-compile", is_flag=True, help="Leave the machine code out.")
@@ -44,7 +31,7 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
     show_default=True,
     help="For people, for programs, or a page with pictures.",
 )
-@click.option("--output", "-o", metavar="FILE", help="Write there instead of to stdout.")
+@click.option("--output", "-o", type=FileName(), metavar="FILE", help="Write there instead of to stdout.")
 def command(
     file: str,
     schedule: str | None,
@@ -65,6 +52,8 @@ def command(
     from gemmdsl.explain.model import model
     from gemmdsl.files import write_text
 
+    if output is not None and output != _STDOUT:
+        keep_inputs([Path(output)], [file])
     program = load(file)
     spec = program.spec(schedule, target)
     for sentence in spec.fallbacks:
@@ -83,7 +72,7 @@ def command(
             from gemmdsl.explain.text import text
 
             shown = text(report, program)
-    if output is None or output == "-":
+    if output is None or output == _STDOUT:
         click.echo(shown, nl=False)
     else:
         write_text(Path(output), shown)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gemmdsl.cli.explain import ShapeType
+from gemmdsl.cli.options import ShapeType
 
 if TYPE_CHECKING:
     from gemmdsl.analysis.ncu import Comparison
@@ -28,7 +28,11 @@ SCHEMA = "gemmdsl.profile/2"
 @click.option("--schedule", "-s", metavar="NAME", help="The schedule to profile.")
 @click.option("--target", "-t", metavar="SM", help="Profile for this target, the GPU's, such as sm_90.")
 @click.option(
-    "--shape", type=ShapeType(), default="2048", show_default=True, help="M, N and K, or one for all."
+    "--shape",
+    type=ShapeType(),
+    default="2048",
+    show_default=True,
+    help="Sizes of the product, or one number for all three.",
 )
 @click.option(
     "--report",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
-from gemmdsl.cli.options import sanitizers
+from gemmdsl.cli.options import ShapeType, sanitizers, three
 
 if TYPE_CHECKING:
     from gemmdsl.emulator.checker import Sanitizer
@@ -16,37 +15,14 @@ if TYPE_CHECKING:
     from gemmdsl.testing.trial import Device
 
 _WRONG_RESULT = 1
-_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)", re.IGNORECASE)
-_OFFSETS = re.compile(r"(\d+),(\d+),(\d+)")
-_MAX_EXTENT = 2**31 - 1
-
-
-def _shape(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
-    """M, N and K; BadParameter if `value` is not of the form MxNxK or an extent is no 32-bit integer."""
-    match = _SHAPE.fullmatch(value.strip())
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form MxNxK, such as 130x127x129")
-    m, n, k = (int(digits) for digits in match.groups())
-    if max(m, n, k) > _MAX_EXTENT:
-        raise click.BadParameter(f"an extent is at most {_MAX_EXTENT}")
-    return m, n, k
-
-
-def _offsets(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int, int]:
-    """Three distances in elements; BadParameter if `value` is not of the form A,B,C."""
-    match = _OFFSETS.fullmatch(value.strip())
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form A,B,C, such as 1,0,3")
-    a, b, c = (int(digits) for digits in match.groups())
-    if max(a, b, c) > _MAX_EXTENT:
-        raise click.BadParameter(f"an offset is at most {_MAX_EXTENT}")
-    return a, b, c
 
 
 @click.command()
 @click.argument("file")
 @click.option("--schedule", "-s", metavar="NAME", help="The schedule to run, or 'all'.")
-@click.option("--shape", callback=_shape, metavar="MxNxK", required=True, help="Sizes of the product.")
+@click.option(
+    "--shape", type=ShapeType(), required=True, help="Sizes of the product, or one number for all three."
+)
 @click.option("--target", "-t", metavar="SM", help="Compile for this target instead, such as sm_90.")
 @click.option("--alpha", type=float, default=1.0, show_default=True, help="Factor of A @ B.")
 @click.option("--beta", type=float, default=0.0, show_default=True, help="Factor of the old C.")
@@ -56,7 +32,7 @@ def _offsets(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
 @click.option("--entry", metavar="PATH", help="Run this path: fast, edge or general.")
 @click.option(
     "--offsets",
-    callback=_offsets,
+    callback=three,
     default="0,0,0",
     metavar="A,B,C",
     help="Elements from an aligned address to the first of each operand.",
@@ -153,10 +129,10 @@ def command(
             order=order,
             landing=landing,
         )
+        outcome = run_case(kernel.cuda, case, sanitize=sanitize, device=device)
         click.echo(f"{kernel.spec.schedule.name} for {kernel.spec.target.name}, {_title(case)}")
         for sentence in kernel.spec.fallbacks:
             click.echo(f"  note    {sentence}")
-        outcome = run_case(kernel.cuda, case, sanitize=sanitize, device=device)
         # A path that was asked for needs no reason.
         reasons = () if entry else kernel.launch_plan.why_not(case.conditions())
         _print(case, outcome, reasons, device)
@@ -179,10 +155,16 @@ def _print(case: Case, outcome: Outcome, reasons: tuple[str, ...], device: Devic
     if outcome.drift:
         click.echo("  note    errors are larger than rounding errors that average out would be")
     work = case.m * case.n * case.k
-    rate = f", {work / outcome.seconds / 1e6:.0f} million FMA/s" if work and outcome.seconds else ""
+    rate = f", {_rate(work / outcome.seconds)} FMA/s" if work and outcome.seconds else ""
     # One cold run: gemmdsl bench is what takes a GPU's time properly.
     place = "on the GPU, one run" if device == "gpu" else f"on the CPU emulator{rate}"
     click.echo(f"  time    {outcome.seconds * 1e3:.2f} ms {place}")
+
+
+def _rate(rate: float) -> str:
+    """A number of so many a second, in thousands or millions."""
+    thousands = rate / 1e3
+    return f"{thousands:.0f} thousand" if thousands < 10_000 else f"{thousands / 1e3:.0f} million"
 
 
 def _title(case: Case) -> str:

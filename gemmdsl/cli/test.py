@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from gemmdsl.cli.options import sanitizers
+from gemmdsl.cli.options import FileName, is_terminal, sanitizers
 
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
@@ -45,6 +45,7 @@ _FOLDER = ".gemmdsl/failures"
 @click.option("--source", metavar="CU", help="Test this hand-edited text of the kernel.")
 @click.option(
     "--failures",
+    type=FileName(),
     metavar="FOLDER",
     default=_FOLDER,
     show_default=True,
@@ -154,7 +155,7 @@ def _test(
         length=steps(kernel, chosen),
         label=spec.schedule.name,
         file=sys.stderr,
-        hidden=not sys.stderr.isatty(),
+        hidden=not is_terminal(sys.stderr),
     ) as bar:
         report = check_kernel(kernel, chosen, bar.update)
     failure = report.failure

@@ -7,6 +7,7 @@ emulator.o  fibers, barriers, copies; the same for every kernel
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -66,7 +67,7 @@ def build(
         try:
             return load(made)
         except OSError as problem:
-            if made.exists():
+            if os.path.exists(made):
                 raise errors.cannot_load(str(made), str(problem)) from problem
     with cache.work_folder() as work:
         made = make(work)

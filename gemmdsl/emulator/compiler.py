@@ -108,7 +108,8 @@ class Compiler:
     ) -> None:
         """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled.
 
-        With `hooks`, the code calls the checker before each access; with `link`, a shared library is made.
+        `arguments` name the file that is made with `-o`.  With `hooks`, the code calls the checker before each
+        access; with `link`, a shared library is made.
         """
         flags = (*_flags(self.command, hooks), _EFFORT[effort])
         try:
@@ -133,6 +134,8 @@ class Compiler:
             if TOO_OLD in messages:
                 raise errors.too_old(self.name, TOO_OLD)
             raise errors.refused(self.name, subject, messages)
+        if not os.path.isfile(folder / arguments[arguments.index("-o") + 1]):
+            raise errors.made_nothing(self.name, subject)
 
 
 def find() -> Compiler:

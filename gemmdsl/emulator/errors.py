@@ -30,6 +30,12 @@ def refused(command: str, subject: str, messages: str) -> ToolError:
     return ToolError("G913", f"{command} did not compile {subject}", it_said=messages or "nothing")
 
 
+def made_nothing(command: str, subject: str) -> ToolError:
+    """What was called reports no error, and there is no file."""
+    message = f"{command} did not compile {subject}: it reported no error and made no file"
+    return ToolError("G913", message, help=_INSTALL)
+
+
 def too_old(command: str, needed: str) -> ToolError:
     """The compiler lacks what the emulator is written with."""
     return ToolError("G917", f"the C++ compiler {command} is too old: {needed}", help=_INSTALL)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from gemmdsl.diagnostics import printable
 from gemmdsl.testing import case as cases
 from gemmdsl.testing.engine import KernelReport
 
@@ -32,9 +33,9 @@ def summary(entries: Sequence[Entry]) -> str:
     failed = sum(entry.report.failure is not None for entry in entries)
     runs = sum(entry.report.cases for entry in entries)
     seconds = sum(entry.report.seconds for entry in entries)
-    schedules = f"{len(entries)} schedule{'s' * (len(entries) != 1)}"
+    schedules = _counted(len(entries), "schedule")
     told = f"{failed} of {schedules} FAILED" if failed else f"{schedules} right"
-    return f"{told}: {runs:,} runs in {seconds:.1f} s"
+    return f"{told}: {_counted(runs, 'run')} in {seconds:.1f} s"
 
 
 def text(entry: Entry) -> str:
@@ -42,12 +43,15 @@ def text(entry: Entry) -> str:
     report = entry.report
     if report.failure is None:
         taken = ", ".join(f"{path or 'nothing to launch'} {count}" for path, count in _paths(report))
-        lines = [f"{entry.title}: right in {report.cases} runs ({taken}), {report.calls} odd calls"]
+        runs, calls = _counted(report.cases, "run"), _counted(report.calls, "odd call")
+        lines = [f"{entry.title}: right in {runs} ({taken}), {calls}"]
         lines += [f"  note    no run took path {path}" for path in report.unmet]
         if report.drifting:
-            lines.append(f"  note    errors beyond rounding that averages out in {report.drifting} runs")
+            lines.append(
+                f"  note    errors beyond rounding that averages out in {_counted(report.drifting, 'run')}"
+            )
         return "\n".join(lines)
-    lines = [f"{entry.title}: WRONG, after {report.cases} runs that were right"]
+    lines = [f"{entry.title}: WRONG, after {_counted(report.cases, 'right run')}"]
     for finding in report.failure.findings:
         lines.append(f"  {finding.kind:<7} {finding.message}")
         lines += [f"  {'':<7} {note}" for note in finding.notes]
@@ -68,17 +72,21 @@ def to_junit(entries: Sequence[Entry], name: str) -> str:
     failures = sum(entry.report.failure is not None for entry in entries)
     seconds = sum(entry.report.seconds for entry in entries)
     counts = {"tests": str(len(entries)), "failures": str(failures), "errors": "0", "time": f"{seconds:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": name, **counts})
+    suite = ElementTree.Element("testsuite", {"name": printable(name), **counts})
     for entry in entries:
         report = entry.report
         spec = report.kernel.spec
         attributes = {"classname": spec.problem.name, "name": entry.title, "time": f"{report.seconds:.3f}"}
         element = ElementTree.SubElement(suite, "testcase", attributes)
         if report.failure is not None:
-            failure = ElementTree.SubElement(element, "failure", {"message": str(report.failure)})
-            failure.text = text(entry)
+            failure = ElementTree.SubElement(element, "failure", {"message": printable(str(report.failure))})
+            failure.text = printable(text(entry), keep="\n\t")
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _paths(report: KernelReport) -> list[tuple[str, int]]:

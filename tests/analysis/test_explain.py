@@ -295,6 +295,9 @@ def test_command_writes_to_a_file(tmp_path: Path) -> None:
     [
         ((LADDER, "-s", "v3_2", "--shape", "2048x1024"), 2, "Invalid value for '--shape'"),
         ((LADDER, "-s", "v3_2", "--shape", "99999999999"), 2, "Invalid value for '--shape'"),
+        ((LADDER, "-s", "v3_2", "--shape", "9" * 5000), 2, "Invalid value for '--shape'"),
+        ((LADDER, "-s", "v3_2", "-o", LADDER), 2, "is the file to read"),
+        ((LADDER, "-s", "v3_2", "-o", ""), 2, "cannot be empty"),
         ((LADDER,), 1, "name one"),
         ((LADDER, "-s", "v9"), 1, "no schedule `v9`"),
         (("missing.gemm", "-s", "v3"), 1, "missing.gemm"),

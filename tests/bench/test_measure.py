@@ -294,7 +294,7 @@ def test_the_command_fails_for_a_slow_lie(world: World) -> None:
     assert "impossible:" in result.output
 
 
-@pytest.mark.parametrize("shapes", ["", "0", "5x5", "5x5x5x5", "5,x", str(2**31)])
+@pytest.mark.parametrize("shapes", ["", "0", "5x5", "5x5x5x5", "5,x", str(2**31), "9" * 5000])
 def test_shapes_that_are_none(shapes: str) -> None:
     result = bench("--shapes", shapes)
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from gemmdsl.cli import group
 from gemmdsl.toolchain import Cubin, ToolError, Usage, find_tool
+from tests.cli.test_files import bar
 
 TEXT = """\
 gemm 1
@@ -124,8 +126,10 @@ def test_another_target(here: Path) -> None:
         (("--emit", "cu,sass"), "'sass' is none of cu, header, main, ptx, cubin"),
         (("--emit", "cu,cu"), "'cu' is given twice"),
         (("--emit", ""), "'' is none of cu, header, main, ptx, cubin"),
-        (("-o", "one.gemm"), "--output one.gemm is the file to compile"),
-        (("-o", "./../{}/one.gemm"), "is the file to compile"),
+        (("-o", "one.gemm"), "the output one.gemm is the file to read"),
+        (("-o", "./../{}/one.gemm"), "is the file to read"),
+        (("-o", ""), "a name cannot be empty"),
+        (("-d", ""), "a name cannot be empty"),
     ],
 )
 def test_options_that_do_not_go_together(here: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -134,6 +138,128 @@ def test_options_that_do_not_go_together(here: Path, arguments: tuple[str, ...],
     assert message in " ".join(result.stderr.split())
     assert made(here) == []
     assert (here / "one.gemm").read_text() == ONE
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sgemm_tiny.cu", ("-d", ".")),
+        ("sgemm_tiny.h", ("-d", ".", "--emit", "cu,header")),
+        ("out/sgemm_tiny_main.cu", ("-d", "link", "--emit", "main")),
+        ("k.h", ("-o", "k.cu", "--emit", "cu,header")),
+        ("k.cu", ("-o", "k.h", "--emit", "cu,header")),
+    ],
+)
+def test_no_output_takes_the_place_of_the_input(here: Path, name: str, arguments: tuple[str, ...]) -> None:
+    (here / "out").mkdir()
+    (here / "link").symlink_to("out")
+    (here / name).write_text(ONE)
+    before = made(here)
+    result = compile_(name, *arguments)
+    assert result.exit_code == 2
+    assert "is the file to read" in " ".join(result.stderr.split())
+    assert (here / name).read_text() == ONE
+    assert made(here) == before
+
+
+def test_a_link_to_the_input_is_the_input(here: Path) -> None:
+    (here / "k.cu").symlink_to("one.gemm")
+    assert compile_("one.gemm", "-o", "k.cu").exit_code == 2
+    (here / "k.cu").unlink()
+    os.link("one.gemm", "k.cu")
+    assert compile_("one.gemm", "-o", "k.cu").exit_code == 2
+    assert (here / "one.gemm").read_text() == ONE
+
+
+def test_links_in_a_circle_and_names_that_are_too_long(here: Path) -> None:
+    (here / "loop").symlink_to("loop")
+    for words, told in (
+        (("-o", "loop"), "leads in a circle"),
+        (("-d", "loop"), "leads in a circle"),
+        (("-o", "x" * 303), "File name too long"),
+        (("-d", "x" * 303), "File name too long"),
+        (("-o", f"{'x' * 303}.cu", "--emit", "cu,header"), "File name too long"),
+    ):
+        result = compile_("one.gemm", *words)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error[G705]: cannot write")
+        assert told in result.stderr
+    for name in ("loop", "x" * 303):
+        result = compile_(name, "-o", "k.cu")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error[G001]")
+    assert made(here) == ["loop"]
+
+
+def test_a_dangling_link_to_a_folder_is_followed(here: Path) -> None:
+    (here / "link").symlink_to("new")
+    (here / "lost").symlink_to("nowhere/new")
+    assert compile_("one.gemm", "-d", "link").exit_code == 0
+    assert made(here / "new") == ["sgemm_tiny.cu"]
+    result = compile_("one.gemm", "-d", "lost")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[G701]: cannot write lost: the folder")
+
+
+@pytest.mark.parametrize("arguments", [("-o", "barred/k.cu"), ("-d", "barred/out"), ("-d", "barred")])
+def test_a_folder_that_cannot_be_searched(
+    here: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    (here / "barred").mkdir()
+    bar(monkeypatch, here / "barred")
+    result = compile_("one.gemm", *arguments)
+    monkeypatch.undo()
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[G703]: cannot write barred")
+
+
+# What stands in a comment of the emitted text, and in diagnostics.
+ODD_NAMES = [
+    pytest.param(b"a\nb.gemm", r"a\nb.gemm", id="newline"),
+    pytest.param(b"a\x1b[31mb.gemm", r"a\x1b[31mb.gemm", id="escape"),
+    pytest.param("a\u2028b.gemm".encode(), r"a\u2028b.gemm", id="line separator"),
+    pytest.param(b"\xff.gemm", r"\udcff.gemm", id="not UTF-8"),
+    pytest.param("\u00e9.gemm".encode(), "\u00e9.gemm", id="not ASCII"),
+]
+
+
+@pytest.mark.parametrize(("name", "shown"), ODD_NAMES)
+def test_any_name_of_a_file(here: Path, name: bytes, shown: str) -> None:
+    def call(*words: bytes) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run(
+            [sys.executable, "-m", "gemmdsl", *words],
+            capture_output=True,
+            env=os.environ | {"LC_ALL": "POSIX"},
+        )
+        assert b"Traceback" not in done.stderr
+        assert b"G999" not in done.stderr
+        return done
+
+    Path(os.fsdecode(name)).write_text(ONE)
+    text = call(b"compile", name).stdout.decode()
+    (line,) = (line for line in text.split("\n") if "// source" in line)
+    assert line.split()[2] == f"{shown},"
+    assert text.replace(shown, "one.gemm") == compile_("one.gemm").stdout
+    assert call(b"compile", name, b"-o", name + b".cu").returncode == 0
+    assert Path(os.fsdecode(name + b".cu")).read_text() == text
+    Path(os.fsdecode(name)).write_text(WRONG)
+    for form in (b"json", b"sarif"):
+        told = call(b"check", name, b"--output-format", form)
+        assert told.returncode == 1
+        assert b"\x1b" not in told.stdout
+        json.loads(told.stdout)
+    assert shown in call(b"check", name).stdout.decode()
+    assert shown in call(b"fmt", b"--check", name).stdout.decode()
+
+
+def test_a_name_cannot_continue_a_comment(here: Path) -> None:
+    from gemmdsl import loads
+
+    text = loads(ONE, "a\\ " + "long " * 30 + "b\\").compile().source
+    assert not any(line.endswith("\\") for line in text.splitlines())
+    assert r"a\x5c long" in text
+    text = loads(ONE, "a\r#error\n#error").compile().source
+    assert r"a\r#error\n#error" in text
 
 
 def test_a_schedule_has_to_be_chosen(here: Path) -> None:

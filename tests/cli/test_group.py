@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,7 +87,39 @@ def test_the_module_is_the_command() -> None:
 def test_unknown_command_is_misuse() -> None:
     result = CliRunner().invoke(group, ["compil"])
     assert result.exit_code == 2
-    assert "No such command 'compil'" in result.stderr
+    assert "No such command 'compil'. Did you mean 'compile'?" in result.stderr
+
+
+@pytest.mark.parametrize(("word", "meant"), [("chekc", "check"), ("RUN", "run"), ("docter", "doctor")])
+def test_the_nearest_command_is_named(word: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'?" in CliRunner().invoke(group, [word]).stderr
+
+
+def test_no_command_is_guessed() -> None:
+    result = CliRunner().invoke(group, ["multiply"])
+    assert "No such command 'multiply'.\n" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "words",
+    [("--version",), ("--help",), ("run", "--help"), ("rules",), ("rules", "--output-format", "json")],
+)
+def test_output_that_takes_nothing(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gemmdsl", *words], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error[G704]: cannot write to standard output: no space is left\n"
+
+
+@pytest.mark.parametrize("words", [("rules",), ("compile", str(LADDER), "-s", "v3")])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_streams_that_are_not_there(words: tuple[str, ...], closed: str) -> None:
+    line = f"{shlex.join([sys.executable, '-m', 'gemmdsl', *words])} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -148,3 +182,19 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
         assert process.stdout.readline() == "a line of text\n"
         process.stdout.close()
         assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("rules",), ("doctor",), ("run", str(LADDER), "--shape", "4")]
+)
+def test_nobody_reads(words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    if words[0] == "run":
+        words = (*words, "-s", "v1_shared")
+    done = subprocess.run(
+        [sys.executable, "-m", "gemmdsl", *words], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

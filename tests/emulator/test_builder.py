@@ -20,6 +20,7 @@ from gemmdsl.emulator.builder import build, host_unit
 from gemmdsl.emulator.library import Library
 from gemmdsl.emulator.run import run
 from gemmdsl.toolchain.errors import ToolError
+from tests.cli.test_files import bar
 from tests.emulator.samples import NAIVE, PIPELINE, one_block
 
 
@@ -162,6 +163,39 @@ def test_a_compiler_that_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ToolError) as problem:
         built(NAIVE)
     assert code(problem) == "G912"
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("named", ["true", "sh -c :"])
+def test_what_is_no_compiler_and_says_nothing(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", named)
+    with pytest.raises(ToolError, match="reported no error and made no file") as problem:
+        built(NAIVE)
+    assert code(problem) == "G913"
+
+
+def test_a_cache_that_cannot_be_searched_is_no_obstacle(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache.mkdir(parents=True)
+    bar(monkeypatch, own_cache)
+    monkeypatch.setattr(cache, "folder", lambda kind: None)
+    assert cache.find("emulator", "any") is None
+    assert (run(fresh(NAIVE, "barred"), np.ones((2, 2)), np.ones((2, 2))) == 2).all()
+
+
+def test_a_cache_without_a_place_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("GEMMDSL_CACHE", "relative")
+    assert cache.location() is None
+    assert (run(fresh(NAIVE, "gone"), np.ones((2, 2)), np.ones((2, 2))) == 2).all()
+
+
+def test_keys_may_be_made_of_names_that_are_no_text() -> None:
+    assert cache.key("\udcff") != cache.key("\udcfe")
 
 
 def test_a_full_disk_is_named(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+import gemmdsl
 from gemmdsl.cli import group
+from gemmdsl.cli.run import _rate
 
 KERNELS = """gemm 1
 
@@ -121,11 +125,115 @@ def test_a_leading_dimension_that_is_too_small(file: Path) -> None:
     assert "error[G922]: lda = 7 is below 8, the least for A with K = 8" in result.output
 
 
-@pytest.mark.parametrize("shape", ["8x8", "8x8x-1", "axbxc", "8x8x8x8", "3000000000x1x1", ""])
+def test_a_refusal_is_all_that_is_said(file: Path) -> None:
+    result = call(file, "-s", "tiled", "--shape", "8x8x8", "--entry", "none")
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--shape", "1x2147483647x0"),
+        ("--shape", "2147483647x2147483647x1"),
+        ("--shape", "2147483647x1x2147483647"),
+        ("--shape", "8x8x8", "--lda", "2000000000"),
+        ("--shape", "8x8x8", "--ldc", "2000000000", "--sanitize", "race"),
+        ("--shape", "8x8x8", "--offsets", "2147483647,2147483647,2147483647"),
+    ],
+)
+def test_what_memory_cannot_hold_is_refused_before_it_is_taken(
+    file: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("gemmdsl.memory.available", lambda: 2**34)
+    tracemalloc.start()
+    try:
+        result = call(file, "-s", "tiled", *words)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert re.match(
+        r"error\[G920\]: operands of .* take [\d,.]+ GiB of memory, and 16\.0 GiB are free\n$", result.stderr
+    )
+
+
+def test_memory_that_runs_out_all_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise MemoryError("Unable to allocate 1 byte")
+
+    monkeypatch.setattr("gemmdsl.testing.trial.compare", full)
+    result = call(file, "-s", "tiled", "--shape", "4")
+    assert result.exit_code == 1
+    assert "error[G920]: no memory for operands of 4 x 4 x 4: Unable to allocate 1 byte" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("lda", "said"), [("-2000000000", "below 8"), ("0", "below 8"), (str(2**31), "32-bit")]
+)
+def test_leading_dimensions_are_looked_at_before_there_is_memory(file: Path, lda: str, said: str) -> None:
+    result = call(file, "-s", "tiled", "--shape", "8x8x8", "--lda", lda)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("shape", "title"),
+    [("5", "5 x 5 x 5"), (" 3X4x5 ", "3 x 4 x 5"), ("007x0x1", "7 x 0 x 1"), (f"{'0' * 99}2", "2 x 2 x 2")],
+)
+def test_forms_of_a_shape(file: Path, shape: str, title: str) -> None:
+    result = call(file, "-s", "naive", "--shape", shape)
+    assert result.exit_code == 0, result.output
+    assert title in result.stdout
+
+
+def test_no_product_makes_alpha_meaningless(file: Path) -> None:
+    for alpha in ("nan", "inf", "1e300"):
+        result = call(file, "-s", "all", "--shape", "5x6x0", "--alpha", alpha, "--beta", "2")
+        assert result.exit_code == 0, result.output
+
+
+def test_rates_are_told_of_small_runs_too() -> None:
+    assert [_rate(rate) for rate in (2.0, 1.6e4, 9e6, 1.5e8)] == [
+        "0 thousand",
+        "16 thousand",
+        "9000 thousand",
+        "150 million",
+    ]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("8x8", "8x8x-1", "axbxc", "8x8x8x8", "3000000000x1x1", "", "4,4,4", "x4x4", "\u0663"),
+        *("9" * 5000, f"1x{'9' * 5000}x1"),
+    ],
+)
 def test_shapes_that_are_none(file: Path, shape: str) -> None:
     result = call(file, "-s", "tiled", "--shape", shape)
     assert result.exit_code == 2
     assert "Invalid value for '--shape'" in result.output
+    assert len(result.output) < 400
+
+
+@pytest.mark.parametrize("value", ["1,2", "a,b,c", "1,2,-3", f"{'9' * 5000},0,0", f"{2**31},0,0"])
+def test_offsets_that_are_none(file: Path, value: str) -> None:
+    result = call(file, "-s", "tiled", "--shape", "8x8x8", "--offsets", value)
+    assert result.exit_code == 2
+    assert "Invalid value for '--offsets'" in result.output
+    assert len(result.output) < 400
+
+
+@pytest.mark.parametrize("device", [f"gpu:{'9' * 5000}", "gpu:-1", "gpu:\u0663", "gpu:"])
+def test_devices_that_are_none(file: Path, device: str) -> None:
+    kernel = gemmdsl.load(file).compile("naive")
+    with pytest.raises(ValueError, match="has to be"):
+        kernel.run([[1.0]], [[1.0]], device=device)
+
+
+def test_a_source_without_end(file: Path) -> None:
+    result = call(file, "-s", "tiled", "--shape", "4", "--source", "/dev/zero")
+    assert result.exit_code == 1
+    assert "error[G930]: /dev/zero has more than 4,194,304 bytes" in result.stderr
 
 
 def test_no_compiler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
