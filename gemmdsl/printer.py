@@ -90,13 +90,13 @@ def headline(statement: Stmt) -> str:
         case CommitGroup():
             return "commit group"
         case WaitGroups():
-            return f"wait until {to_c(statement.pending)} groups are in flight"
+            return f"wait until at most {to_c(statement.pending)} groups are in flight"
         case Barrier():
             return f"barrier  # {statement.reason}"
         case MultiplyTile():
-            return "multiply" + (f" slot {to_c(statement.slot)}" if statement.slot is not None else "")
+            return "multiply" + ("" if statement.slot is None else f" {_slot(statement.slot)}")
         case ReadFragment():
-            slot = "" if statement.slot is None else f" slot {to_c(statement.slot)}"
+            slot = "" if statement.slot is None else f" {_slot(statement.slot)}"
             place = f"{statement.operand}{slot} k {to_c(statement.k)}"
             return f"read fragment of {place} -> registers {to_c(statement.registers)}"
         case MultiplyFragments():
@@ -127,7 +127,13 @@ def condition(test: Test) -> str:
 
 
 def _into(slot: Expr | None) -> str:
-    return " -> shared" if slot is None else f" -> shared slot {to_c(slot)}"
+    return " -> shared" if slot is None else f" -> shared {_slot(slot)}"
+
+
+def _slot(slot: Expr) -> str:
+    """Which of the buffers; most are counted by a variable of that name."""
+    text = to_c(slot)
+    return text if text == "slot" else f"slot {text}"
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
