@@ -108,8 +108,8 @@ class Compiler:
     ) -> None:
         """Compile in `folder`; ToolError when that fails, with `subject` saying what was compiled.
 
-        `arguments` name the file that is made with `-o`.  With `hooks`, the code calls the checker before each
-        access; with `link`, a shared library is made.
+        `arguments` name the file that is made with `-o`.  With `hooks`, the code calls the checker before
+        each access; with `link`, a shared library is made.
         """
         flags = (*_flags(self.command, hooks), _EFFORT[effort])
         try:

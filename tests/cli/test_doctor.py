@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -102,6 +103,17 @@ def test_what_the_cpu_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert result.exit_code == 2
     assert "set GEMMDSL_CACHE" in result.output
     assert "g++" in result.output
+
+
+@pytest.mark.usefixtures("no_pycuda")
+def test_a_cache_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("gemmdsl.doctor.os.scandir", refused)
+    cache = checks()["cache"]
+    assert cache["state"] == "missing"
+    assert "cannot be read: Permission denied" in cache["found"]
 
 
 @pytest.mark.usefixtures("no_pycuda")
