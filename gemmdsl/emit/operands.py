@@ -72,7 +72,6 @@ class StageView:
     distance: str
     landing_first: str
     landing: str
-    element_landing: str
     load_coordinates: tuple[Binding, ...]
     store_coordinates: tuple[Binding, ...]
     copy_coordinates: tuple[Binding, ...]
@@ -94,16 +93,17 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
     operand = tile.operand
     assert kernel.block_k is not None
     fragment, k = tile.coordinates
-    landing_first, element_landing = copy.shared_places(tile, Var("e", copy.width.value))
-    landing = copy.shared_places(tile, Int(0))[1]
+    used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
+    # An asynchronous copy lands whole; stores from registers go element by element.
+    element: Expr = Int(0) if AsyncCopyTile in used else Var("e", copy.width.value)
+    landing_first, landing = copy.shared_places(tile, element)
     fragment_index, k_index = copy.coordinates(copy.contiguous)
     counter = Var("i" if tile.fragment_axis == "M" else "j", axis.count.value)
     read_row, read_col = tile.place(axis.index(counter), k)
-    used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
     guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
     both = {fragment.name, k.name}
     for_load = {axis.lower() for axis in guarded} if copy.walk() is not None else both
-    for_store = both if copy.landing(tile, Int(0)) is None else set()
+    for_store = both if copy.landing(tile, element) is None else set()
 
     def coordinates(needed: set[str]) -> tuple[Binding, ...]:
         values = ((fragment.name, fragment_index), (k.name, k_index))
@@ -133,7 +133,6 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         distance=address(operand, *copy.onward(), text),
         landing_first=text(landing_first),
         landing=text(landing),
-        element_landing=text(element_landing),
         load_coordinates=coordinates(for_load),
         store_coordinates=coordinates(for_store),
         copy_coordinates=coordinates(for_load | for_store),

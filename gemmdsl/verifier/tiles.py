@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmdsl.index import Var, evaluate
+from gemmdsl.index import Int, Var, evaluate
 from gemmdsl.ir import Staging
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
 from gemmdsl.spec import WIDTHS, Problem
@@ -199,11 +199,18 @@ def _prove_steps(tile: SharedTile, copy: CopyMap, threads: Var) -> None:
         (strided, contiguous), (strided_on, contiguous_on) = walk
         same(values(strided + strided_on, *axes), values(copy.strided, *axes), "in global memory")
         same(values(contiguous + contiguous_on, *axes), values(copy.contiguous, *axes), "in global memory")
-    landing = copy.landing(tile, element)
-    if landing is not None:
-        row, col = tile.place(*copy.coordinates(copy.contiguous + element))
-        start, on = landing
-        same(values(start + on, *axes), values(row * tile.row_length + col, *axes), "in shared memory")
+    # Both ways of printing a place: element by element, and of a vector's first element alone.
+    names = tuple(part.name for part in tile.coordinates)
+    first_element = copy.coordinates(copy.contiguous)
+    env: dict[str, Array | int] = {
+        **dict(zip(names, (values(part, *axes) for part in first_element), strict=True)),
+        **{var.name: values(var, *axes) for var in axes},
+    }
+    for part in (element, Int(0)):
+        row, col = tile.place(*copy.coordinates(copy.contiguous + part))
+        start, on = copy.shared_places(tile, part)
+        printed = np.asarray(evaluate(start, env)) + np.asarray(evaluate(on, env))
+        same(printed, values(row * tile.row_length + col, *axes), "in shared memory")
 
 
 @lru_cache(maxsize=16)
@@ -213,7 +220,6 @@ def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
     name, width, store = tile.operand.name, copy.width.value, staging.store.value
     fragment, depth = extents(tile)
     copiers(copy, threads, fragment, depth)
-    _prove_steps(tile, copy, threads)
     table = words(tile)
 
     lane = Var("lane", width)
@@ -234,6 +240,7 @@ def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
             word=int(stored[at]),
             expected=int(table[f[at], k[at]]),
         )
+    _prove_steps(tile, copy, threads)
     if width % store or (tile.transposed and store != 1):
         raise Refuted(
             SHARED_STORES,

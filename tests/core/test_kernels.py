@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import gemmdsl
 from gemmdsl.emulator.run import run
 from tests import examples
 
@@ -72,3 +73,24 @@ def test_every_entry_point_gives_the_same_bits(file: str, schedule: str) -> None
     exact = a.astype(np.float64) @ b + beta * c
     bound = (k + 2) * 2.0**-24 * (np.abs(a) @ np.abs(b) + abs(beta) * np.abs(c))
     assert np.all(np.abs(results[0] - exact) <= bound)
+
+
+# Stores by element and copies of whole vectors find their places by different formulas in a swizzled tile.
+SWIZZLED = """gemm 1
+problem p {{ A: f32[M, K]  B: f32[K, N]  C: f32[M, N] = A @ B }}
+schedule s for p on sm_80 {{
+  block 80 x 64 x 16  warp 80 x 16  lanes 16 x 2  thread 5 x 8
+  stage A {{ transpose }}
+  stage B {{ vector 4 store vector 4 read vector 2 swizzle }}
+  {buffers}
+}}
+"""
+
+
+@pytest.mark.parametrize("buffers", ["", "buffers 2", "buffers 2 async", "buffers 2 async at 10 fragments 2"])
+def test_swizzled_vectors_land_where_they_are_read(buffers: str) -> None:
+    kernel = gemmdsl.loads(SWIZZLED.format(buffers=buffers)).compile()
+    random = np.random.default_rng(2)
+    for m, n, k in ((80, 64, 32), (80, 7, 17), (5, 64, 48)):
+        a, b = _integers(random, m, k), _integers(random, k, n)
+        np.testing.assert_array_equal(run(kernel.cuda, a, b), a.astype(np.float64) @ b)

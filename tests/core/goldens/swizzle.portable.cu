@@ -62,8 +62,8 @@ constexpr int A_READ = 4;  // floats per shared read
 constexpr int A_ROW_VECTORS = BLOCK_K / A_VECTOR;  // loads per row of the global tile
 constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
 constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
-constexpr int A_SWIZZLE_UNIT = 4;  // floats that stay together
 constexpr int A_SWIZZLES = 8;  // different row patterns
+constexpr int A_SWIZZLE_UNIT = 4;  // floats that stay together
 
 // How B moves and where its tile lies.
 constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
