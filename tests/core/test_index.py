@@ -204,6 +204,9 @@ THREADS, PER_ROW = Named("THREADS", Int(256)), Named("PER_ROW", Int(2))
         (lambda: either(less(COPY, THREAD), Int(0)), "copy < thread"),
         (lambda: either(Int(0), COPY), "0 || copy"),
         (lambda: either(Int(1), COPY), "1 || copy"),
+        (lambda: either(Int(0), Named("ONE", Int(1))), "ONE"),
+        (lambda: either(Int(0), Var("few", 3)), "0 || few"),
+        (lambda: wrap(Int(5), Named("SLOTS", Int(4))), "wrap(5, SLOTS)"),
         (lambda: unequal(COPY, THREAD), "copy != thread"),
     ],
 )
@@ -301,6 +304,7 @@ def test_what_may_be_negative_is_neither_divided_nor_exchanged(build: Callable[[
         lambda: wrap(COPY + 5, Int(4)),
         lambda: wrap(COPY - 1, Int(4)),
         lambda: choose(COPY, COPY, THREAD),
+        lambda: choose(Var("few", 3), COPY, THREAD),
         lambda: choose(less(COPY, Int(2)) - 1, COPY, THREAD),
     ],
 )
