@@ -6,13 +6,17 @@ import os
 from functools import cache
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from gemmdsl.toolchain import ToolError, find_tool
 
 # An example may start a compiler, so no deadline is meaningful; CI must fail for the same input each time.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# Of a mutant, only whether it is found matters.
+settings.register_profile(
+    "mutation", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
