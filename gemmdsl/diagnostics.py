@@ -9,6 +9,7 @@ Machine-readable forms are in `gemmdsl.reports`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from unicodedata import east_asian_width
@@ -86,8 +87,11 @@ def error(
 def printable(text: str, keep: str = "") -> str:
     """The text on one line, with what a terminal or a comment would not show spelled out, as in `\\x1b`.
 
-    Characters of `keep` stay as they are.
+    Characters of `keep` stay as they are.  Bytes of a name that the locale does not understand are taken for
+    UTF-8, so that a file has the same name everywhere.
     """
+    with suppress(UnicodeError):
+        text = text.encode(errors="surrogateescape").decode(errors="surrogateescape")
     return "".join(
         char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
         for char in text

@@ -85,6 +85,13 @@ def stream_refused(name: str, problem: OSError) -> OutputError:
     return OutputError("G705", f"cannot write to {name}: {problem.strerror or problem}")
 
 
+def working_folder_gone() -> OutputError:
+    """The error for a folder that somebody removed while the process was in it."""
+    return OutputError(
+        "G701", "the folder that this was called in does not exist any more", help="cd to another"
+    )
+
+
 def _target(path: Path) -> Path:
     """Where links lead; OSError when they lead in a circle, or the way there is barred."""
     with suppress(FileNotFoundError):

@@ -44,7 +44,14 @@ def normal(text: str) -> str:
 
 
 def _stdin() -> bytes:
-    return sys.stdin.buffer.read(MAX_BYTES + 1)
+    """As `read_bytes`, of standard input, which a process can be started without."""
+    if sys.stdin is None:
+        raise GemmError([error("G001", "standard input cannot be read: it is closed")])
+    try:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    except OSError as wrong:
+        reason = (wrong.strerror or str(wrong)).lower()
+        raise GemmError([error("G001", f"standard input cannot be read: {reason}")]) from None
 
 
 def read_bytes(name: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import click
 
-from gemmdsl.cli.options import FileName, is_terminal, keep_inputs
+from gemmdsl.cli.options import FileName, is_terminal, keep_inputs, shortened
 from gemmdsl.diagnostics import Diagnostic, GemmError, Severity, error, render
 from gemmdsl.files import write_bytes, write_tree
 
@@ -50,7 +50,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind
     words = value.split(",")
     for word in words:
         if word not in known:
-            raise click.BadParameter(f"{word!r} is none of {', '.join(known)}")
+            raise click.BadParameter(f"{shortened(word)} is none of {', '.join(known)}")
         if words.count(word) > 1:
             raise click.BadParameter(f"{word!r} is given twice")
     return tuple(known[word] for word in words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gemmdsl.cli.options import read_text
 from gemmdsl.diagnostics import Diagnostic, GemmError
 
 if TYPE_CHECKING:
@@ -20,18 +21,7 @@ def with_edits(kernel: CompiledKernel, source: str | None) -> CompiledKernel:
     """
     if source is None:
         return kernel
-    try:
-        with open(source, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise GemmError([Diagnostic("G930", f"{source} has more than {_MAX_BYTES:,} bytes")])
-        text = data.decode()
-    except OSError as problem:
-        raise GemmError(
-            [Diagnostic("G930", f"cannot read {source}: {problem.strerror or problem}")]
-        ) from problem
-    except UnicodeDecodeError as problem:
-        raise GemmError([Diagnostic("G930", f"cannot read {source}: it is not UTF-8")]) from problem
+    text = read_text(source, "G930", _MAX_BYTES)
     plan = kernel.launch_plan
     missing = [name for name in (*(entry.name for entry in plan.entries), plan.launcher) if name not in text]
     if missing:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, error, render, render_all
-from gemmdsl.files import stream_refused
+from gemmdsl.files import stream_refused, working_folder_gone
 from gemmdsl.version import __version__
 
 WRONG_INPUT = 1
@@ -40,6 +40,11 @@ def report(problem: Exception | KeyboardInterrupt) -> int:
             # Files that cannot be written are told of with their names.
             _forget_output()
             return report(stream_refused("standard output", problem))
+        case FileNotFoundError(filename=None) if not _has_working_folder():
+            return report(working_folder_gone())
+        case MemoryError():
+            help = "take a smaller shape"
+            return report(GemmError([error("G712", f"there is not enough memory: {problem}", help=help)]))
         case GemmError():
             click.echo(render_all(problem.diagnostics), nl=False, err=True)
             codes = [finding.code for finding in problem.diagnostics]
@@ -55,6 +60,13 @@ def _forget_output() -> None:
     """Drop what was not written yet: Python would try once more at its end, and complain."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _has_working_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _internal(problem: BaseException) -> Diagnostic:

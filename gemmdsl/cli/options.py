@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from gemmdsl.diagnostics import printable
+from gemmdsl.diagnostics import Diagnostic, GemmError, printable
 
 if TYPE_CHECKING:
     from gemmdsl.emulator.checker import Sanitizer
@@ -90,6 +90,25 @@ def sanitizers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[
         if word not in SANITIZERS:
             raise click.BadParameter(f"{shortened(word)} is none of {', '.join(SANITIZERS)}, or 'none'")
     return tuple(known for known in SANITIZERS if known in words)
+
+
+def read_text(path: str, code: str, most: int) -> str:
+    """The text of a file that an option names; GemmError `code` when that cannot be had.
+
+    A file may have `most` bytes: some, such as devices, have no end.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise GemmError([Diagnostic(code, f"cannot read {path}: {reason}")]) from problem
+    if len(data) > most:
+        raise GemmError([Diagnostic(code, f"cannot read {path}: it has more than {most:,} bytes")])
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        raise GemmError([Diagnostic(code, f"cannot read {path}: it is not UTF-8")]) from problem
 
 
 def keep_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:

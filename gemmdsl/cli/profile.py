@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gemmdsl.cli.options import ShapeType
+from gemmdsl.cli.options import ShapeType, read_text
 
 if TYPE_CHECKING:
     from gemmdsl.analysis.ncu import Comparison
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gemmdsl.explain.model import Model
 
 _FAILED = 1
+# Of a report; one launch takes some thousands.
+_MAX_BYTES = 1 << 24
 _TIMEOUT = 600.0
 SCHEMA = "gemmdsl.profile/2"
 
@@ -135,10 +137,7 @@ def _measured(report: Model, paths: tuple[str, ...]) -> Measured:
     if not paths:
         return _run(report)
     named = ", ".join(paths)
-    try:
-        text = "\n".join(Path(path).read_text(encoding="utf-8") for path in paths)
-    except (OSError, UnicodeDecodeError) as problem:
-        raise GemmError([error("G732", f"cannot read the report {named}: {problem}")]) from problem
+    text = "\n".join(read_text(path, "G732", _MAX_BYTES) for path in paths)
     try:
         return read_report(text, _entry(report))
     except ValueError as problem:

@@ -238,6 +238,8 @@ def test_a_wrong_report_is_told(tmp_path: Path) -> None:
     path.write_text("nothing", encoding="utf-8")
     code, _, errors = run("-s", "v0_naive", "--shape", "64", "--report", str(path))
     assert (code, "G732" in errors) == (1, True)
+    code, _, errors = run("-s", "v0_naive", "--shape", "64", "--report", "/dev/zero")
+    assert (code, "it has more than" in errors) == (1, True)
     code, _, errors = run("-s", "v0_naive", "--shape", "64", "--report", str(tmp_path / "none.csv"))
     assert (code, "cannot read" in errors) == (1, True)
 

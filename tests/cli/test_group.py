@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shlex
@@ -114,6 +115,27 @@ def test_output_that_takes_nothing(words: tuple[str, ...]) -> None:
     assert done.stderr == "error[G704]: cannot write to standard output: no space is left\n"
 
 
+@pytest.mark.parametrize("command", ["check", "fmt"])
+def test_standard_input_that_is_not_there(command: str) -> None:
+    line = f"{shlex.join([sys.executable, '-m', 'gemmdsl', command, '-'])} <&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "error[G001]: standard input cannot be read: it is closed" in done.stdout + done.stderr
+
+
+def test_a_working_folder_that_is_gone(
+    failing: Callable[[BaseException], Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory")
+    assert "G999" in failing(missing).stderr
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = failing(missing)
+    assert (result.exit_code, result.stderr[:12]) == (2, "error[G701]:")
+
+
 @pytest.mark.parametrize("words", [("rules",), ("compile", str(LADDER), "-s", "v3")])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_streams_that_are_not_there(words: tuple[str, ...], closed: str) -> None:
@@ -130,6 +152,8 @@ def test_streams_that_are_not_there(words: tuple[str, ...], closed: str) -> None
         (OutputError("G703", "cannot write"), 2, "error[G703]: cannot write\n"),
         (GemmError([error("P201", "copied twice")]), 2, "error[P201]: copied twice\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (MemoryError("8 EiB"), 1, "error[G712]: there is not enough memory: 8 EiB\n"),
+        (OSError(errno.EIO, "oh no"), 2, "error[G705]: cannot write to standard output: oh no\n"),
         (ZeroDivisionError("by zero"), 2, "error[G999]: internal error: ZeroDivisionError: by zero\n"),
         (RecursionError(), 2, "error[G999]: internal error: RecursionError\n"),
     ],

@@ -233,7 +233,7 @@ def test_devices_that_are_none(file: Path, device: str) -> None:
 def test_a_source_without_end(file: Path) -> None:
     result = call(file, "-s", "tiled", "--shape", "4", "--source", "/dev/zero")
     assert result.exit_code == 1
-    assert "error[G930]: /dev/zero has more than 4,194,304 bytes" in result.stderr
+    assert "error[G930]: cannot read /dev/zero: it has more than 4,194,304 bytes" in result.stderr
 
 
 def test_no_compiler(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
