@@ -235,7 +235,8 @@ class _Analysis:
         version = self.tree.version
         if not self.tree.declarations and not self.tree.broken:
             text = "there is nothing in this file: it has neither a problem nor a schedule"
-            self.report("G005", text, version.span if version else None)
+            read = (version, *self.tree.comments)
+            self.report("G005", text, next((node.span for node in read if node is not None), None))
         elif version is None and self.complete:
             start = self.tree.declarations[0].span.start
             self.report("G020", f"the first line must be `gemm {LANGUAGE}`", Span(start, start + 1))

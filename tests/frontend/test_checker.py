@@ -186,3 +186,11 @@ def test_an_unused_problem_is_a_warning() -> None:
     (warning,) = check(Source("test.gemm", HEAD))
     assert (warning.code, warning.severity) == ("G801", Severity.WARNING)
     assert loads(HEAD).schedules == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("", None), (" \n", None), ("\n # no more\n", (2, 2)), ("\ngemm 1", (2, 1))]
+)
+def test_a_file_with_nothing_in_it(text: str, place: tuple[int, int] | None) -> None:
+    (wrong,) = check(Source("test.gemm", text))
+    assert (wrong.code, wrong.position) == ("G005", place)
