@@ -92,14 +92,19 @@ class _Run:
             try:
                 result = self.parser.feed_token(self._as_name(token))
             except UnexpectedToken:
-                token = self._recover(token, tokens)
+                try:
+                    token = self._recover(token, tokens)
+                except StopIteration:
+                    # Nothing of what was begun can end where the text does: the errors are all there is.
+                    result = None
+                    break
                 continue
             if token.type == "$END":
                 break
             self.previous, token = token, next(tokens)
         version, declarations = cast(
             tuple[syntax.Version | None, tuple[syntax.ProblemDecl | syntax.ScheduleDecl, ...]],
-            _Builder().transform(result),
+            (None, ()) if result is None else _Builder().transform(result),
         )
         places = (found.span.start for found in self.errors if found.span)
         broken = tuple(place for place in places if place not in self.mended)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gemmdsl import syntax
+from gemmdsl import checker, syntax
 from gemmdsl.checker import check
+from gemmdsl.diagnostics import GemmError
 from gemmdsl.parser import MAX_SYNTAX_ERRORS, MAX_TOKENS, parse
 from gemmdsl.source import Source, Span
 from tests.frontend.texts import HEAD
@@ -223,3 +224,12 @@ def test_a_size_in_a_shape(shapes: str, expected: str) -> None:
 def test_a_piece_that_is_cut_short_takes_an_x() -> None:
     _, (wrong,) = parse(Source("test.gemm", "gemm 1 schedule a { thread 4x4 as 2 vector 4 }"))
     assert str(wrong.notes[0]).startswith("known here: x, block, ")
+
+
+def test_a_text_that_ends_amid_an_error_is_refused_and_no_more() -> None:
+    text = (
+        "gemm 1\nproblem p {\n  A: f32[M, K] col\n  B: f32[K\n  B: f32[K, N] col\n  C: f32[M, N] = A @ B\n}\n"
+        "schedule s for p on sm_80 {\n  block 16 x 8 x 3\n  thread 4 x 1\n},\n"
+    )
+    with pytest.raises(GemmError):
+        checker.loads(text, "x")
