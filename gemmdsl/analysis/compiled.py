@@ -8,22 +8,23 @@ are many, since every count is then a straight line in their number.  That it is
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
+from gemmdsl.analysis.classes import ALIGNMENT, Tile, axis_classes, blocks_of
 from gemmdsl.analysis.lines import SourceMap, source_map
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
 from gemmdsl.analysis.shape import Shape, blocks
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
-from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
-from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.toolchain import Usage, disassemble
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
 _ARGUMENTS = ((100, 0x380), (90, 0x210), (70, 0x160))
 # ptxas unrolls loops by powers of two up to this.
 _UNROLLED = 8
-_POINTERS: Mapping[OperandName, int] = {"A": 1 << 32, "B": 2 << 32, "C": 3 << 32}
+# Far apart: matrices may be larger than any memory.
+_POINTER_BITS = 60
+_POINTERS: Mapping[OperandName, int] = {
+    "A": 1 << _POINTER_BITS,
+    "B": 2 << _POINTER_BITS,
+    "C": 3 << _POINTER_BITS,
+}
 _MAX_CLASSES = 64
 
 MIX: Mapping[str, tuple[str, ...]] = {
@@ -184,8 +191,9 @@ def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Count
 def _operand(kernel: Kernel, access: AccessTotal, base: int) -> OperandName:
     """The matrix whose memory, or whose shared tile, an access touches."""
     if access.space == "global":
-        # Pointers are 4 GiB apart, and offsets from them are not negative.
-        return next(name for name, pointer in _POINTERS.items() if access.lowest >> 32 == pointer >> 32)
+        # Offsets from pointers are not negative, and less than what lies between two of them.
+        place = access.lowest >> _POINTER_BITS
+        return next(name for name, pointer in _POINTERS.items() if place == pointer >> _POINTER_BITS)
     assert kernel.staging is not None
     # Slots follow each other, and in each B's tile follows A's.
     first, second = (tile_bytes(staging.tile.words) for staging in kernel.staging)
@@ -293,32 +301,24 @@ class _Runner:
 
     def _classes(self) -> Iterable[tuple[int, int]]:
         """(a block's number, how many blocks are like it)."""
-        per_m, per_n = blocks(self.kernel, self.shape)
-        block_m, block_n = self.kernel.block_m.value, self.kernel.block_n.value
-        env: dict[str, Row | int] = {
-            BLOCK.name: np.arange(per_m * per_n),
-            BLOCKS_M.name: per_m,
-            BLOCKS_N.name: per_n,
-        }
-        grid = self.kernel.grid
-        rows, cols = evaluate(grid.row, env) * block_m, evaluate(grid.col, env) * block_n
         problem, shape = self.kernel.spec.problem, self.shape
         # Floats from row to row of A and C, and from column to column of B and C.
         row_a = shape.lda if problem.a.strided == "M" else 1
         col_b = shape.ldb if problem.b.strided == "N" else 1
         row_c, col_c = (shape.ldc, 1) if problem.c.strided == "M" else (1, shape.ldc)
-        parts = np.broadcast_arrays(
-            rows * row_a % 8,
-            cols * col_b % 8,
-            (rows * row_c + cols * col_c) % 8,
-            np.minimum(shape.m - rows, block_m),
-            np.minimum(shape.n - cols, block_n),
-        )
-        keys = np.stack(parts, axis=-1)
-        _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-        if len(first) > _MAX_CLASSES:
-            raise CannotEvaluate(f"there are {len(first)} different classes of blocks")
-        return zip(first.tolist(), counts.tolist(), strict=True)
+        rows = axis_classes(shape.m, self.kernel.block_m.value, (row_a, row_c))
+        cols = axis_classes(shape.n, self.kernel.block_n.value, (col_b, col_c))
+        times: Counter[tuple[int, ...]] = Counter()
+        tiles: dict[tuple[int, ...], Tile] = {}
+        for row, col in product(rows, cols):
+            (at_a, row_at_c), (at_b, col_at_c) = row.residues, col.residues
+            key = (at_a, at_b, (row_at_c + col_at_c) % ALIGNMENT, row.left, col.left)
+            tiles.setdefault(key, (row.first, col.first))
+            times[key] += row.times * col.times
+        if len(times) > _MAX_CLASSES:
+            raise CannotEvaluate(f"there are {len(times)} different classes of blocks")
+        numbers = blocks_of(self.kernel.grid, blocks(self.kernel, shape), tiles.values())
+        return [(numbers[tiles[key]], count) for key, count in times.items()]
 
 
 def _dearest(one: _Counts, other: _Counts) -> _Counts:

@@ -7,7 +7,28 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from gemmdsl.index import Expr, evaluate
-from gemmdsl.ir import K_TILES, Equal, For, If, Kernel, Less, MultiplyTile, ReadFragment, Stmt, Test
+from gemmdsl.ir import (
+    K_TILES,
+    AsyncCopyTile,
+    Barrier,
+    CommitGroup,
+    CopyTile,
+    Equal,
+    For,
+    If,
+    Kernel,
+    Less,
+    LoadTile,
+    MultiplyFragments,
+    MultiplyGlobal,
+    MultiplyTile,
+    ReadFragment,
+    Stmt,
+    StoreOutput,
+    StoreTile,
+    Test,
+    WaitGroups,
+)
 from gemmdsl.spec import StagedName
 
 Reads = Counter[tuple[StagedName, int]]
@@ -46,8 +67,22 @@ def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], reads: Rea
                     reads["B", k] += 1
             case ReadFragment():
                 reads[statement.operand, value_of(statement.k, env)] += 1
+            case (
+                CopyTile()
+                | AsyncCopyTile()
+                | LoadTile()
+                | StoreTile()
+                | MultiplyFragments()
+                | MultiplyGlobal()
+                | StoreOutput()
+                | Barrier()
+                | CommitGroup()
+                | WaitGroups()
+            ):
+                # None of these reads a tile in shared memory.
+                continue
             case _:
-                pass
+                assert_never(statement)
 
 
 def holds(test: Test, env: Mapping[str, int]) -> bool:

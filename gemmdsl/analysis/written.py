@@ -7,16 +7,19 @@ What ptxas makes of it is another matter: see `gemmdsl.analysis.compiled`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
+from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
 from gemmdsl.analysis.lines import SourceMap
-from gemmdsl.analysis.sectors import SECTOR, sectors
+from gemmdsl.analysis.sectors import sectors
 from gemmdsl.analysis.shape import Shape, blocks, k_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.index import Expr, Int, Var, evaluate
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _FLOAT = 4
-_SECTOR_FLOATS = SECTOR // _FLOAT
 
 
 @dataclass(slots=True)
@@ -320,12 +322,10 @@ def _classes(
     extents: tuple[int, int], sizes: tuple[int, int], steps: tuple[int, int], repeats: int
 ) -> Iterator[_Tile]:
     """Classes of the tiles of a matrix: `steps` are floats from index to index of each axis."""
-    first = np.arange(0, extents[0], sizes[0])
-    second = np.arange(0, extents[1], sizes[1])
-    residue = (first[:, None] * steps[0] + second * steps[1]) % _SECTOR_FLOATS
-    left_first = np.minimum(extents[0] - first, sizes[0])[:, None]
-    left_second = np.minimum(extents[1] - second, sizes[1])
-    keys = np.stack(np.broadcast_arrays(residue, left_first, left_second), axis=-1).reshape(-1, 3)
-    found, times = np.unique(keys, axis=0, return_counts=True)
-    for (at, one, other), count in zip(found.tolist(), times.tolist(), strict=True):
-        yield _Tile(at, one, other, count * repeats)
+    times: Counter[tuple[int, int, int]] = Counter()
+    axes = (axis_classes(extents[axis], sizes[axis], (steps[axis],)) for axis in range(2))
+    for one, other in product(*axes):
+        residue = (one.residues[0] + other.residues[0]) % ALIGNMENT
+        times[residue, one.left, other.left] += one.times * other.times
+    for (residue, first_left, second_left), count in times.items():
+        yield _Tile(residue, first_left, second_left, count * repeats)

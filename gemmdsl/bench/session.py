@@ -26,6 +26,7 @@ from gemmdsl.runtime.device import Gpu
 from gemmdsl.runtime.errors import UNSUPPORTED
 from gemmdsl.runtime.kernel import Kernel, choose, load
 from gemmdsl.spec import Problem
+from gemmdsl.wording import several
 
 Shape = tuple[int, int, int]
 Status = Literal["timed", "verified", "wrong", "spills", "impossible", "unfit", "broken", "unverified"]
@@ -233,7 +234,7 @@ class _Session:
                 ).blocks,
             )
             if spilled and not self._chosen.allow_spills:
-                told = f"{entry.name} spills {usage.spill_stores} bytes of registers"
+                told = f"{entry.name} spills {several(usage.spill_stores, 'byte')} of registers"
                 return _Member(subject, replace(row, status="spills", reason=told))
         return _Member(subject, row, kernel, entry)
 
@@ -275,7 +276,8 @@ class _Session:
         if tally.wrong:
             row, col = tally.first
             kind = "small integers" if exact else "numbers in [-1, 1)"
-            told = f"{tally.wrong} of {m * n} elements are wrong for {kind}, the first C[{row}, {col}]"
+            share = f"{tally.wrong:,} of {several(m * n, 'element')}"
+            told = f"{share} are wrong for {kind}, the first C[{row}, {col}]"
             member.row = replace(member.row, status="wrong", reason=told)
         else:
             member.row = replace(member.row, status="verified", error=tally.largest)

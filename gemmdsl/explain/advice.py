@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.lines import source_map
 from gemmdsl.analysis.occupancy import estimated_registers, occupancy
 from gemmdsl.analysis.shape import tight
@@ -72,13 +72,12 @@ class _Candidate:
 
 def cost_of(kernel: Kernel) -> Cost:
     """Shared wavefronts and global sectors of one block over one K tile, as written."""
-    accesses = _one_tile(kernel)
-    shared = [summed(accesses, "shared", kind, None) for kind in ("load", "store")]
+    counts = [(want[0], count) for want, count in _by_want(kernel).items()]
     return Cost(
-        wavefronts=sum(count.cost for count in shared),
-        conflicts=sum(count.excess for count in shared),
-        sectors=sum(summed(accesses, "global", kind, None).cost for kind in ("load", "store")),
-        requests=sum(access.total.requests for access in accesses),
+        wavefronts=sum(count.cost for space, count in counts if space == "shared"),
+        conflicts=sum(count.excess for space, count in counts if space == "shared"),
+        sectors=sum(count.cost for space, count in counts if space == "global"),
+        requests=sum(count.requests for _, count in counts),
     )
 
 
@@ -248,5 +247,6 @@ def _by_want(kernel: Kernel) -> dict[Want, Count]:
     for access in _one_tile(kernel):
         if access.operand is not None:
             want = (access.space, access.operand, access.kind)
-            found[want] = found.get(want, Count()) + access.total
+            # With fragments in turns a launch reads a few more than its tiles have; every tile does not.
+            found[want] = found.get(want, Count()) + (access.per_tile or access.total)
     return found

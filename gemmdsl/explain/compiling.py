@@ -16,6 +16,7 @@ from gemmdsl.explain.advice import Suggestion, Want
 from gemmdsl.ir import Kernel
 from gemmdsl.passes import steps
 from gemmdsl.toolchain import ToolError
+from gemmdsl.wording import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ class Trials:
         after = self._resident(made, suggestion.shared_bytes)
         if after >= before:
             return ""
-        registers = made.usage.registers
-        return f"as compiled, {registers} registers leave room for {after} of the {before} blocks per SM"
+        registers = several(made.usage.registers, "register")
+        return f"as compiled, {registers} leave room for {after} of the {before} blocks per SM"
 
     def _resident(self, found: Compiled, shared_bytes: int) -> int:
         target, threads = self.kernel.spec.target, self.kernel.threads.threads.value

@@ -14,6 +14,7 @@ from gemmdsl.explain.advice import SMALL, Want
 from gemmdsl.explain.compiling import Mend
 from gemmdsl.ir import Kernel
 from gemmdsl.spec import OperandName
+from gemmdsl.wording import several
 
 Weight = Literal["warning", "note"]
 
@@ -81,7 +82,7 @@ def _advice(kernel: Kernel, mend: Mend | None, does: str, would: str) -> str:
     if mend.but:
         return f"as written, `{words}` {does}; {mend.but}"
     extra = mend.suggestion.shared_bytes - kernel.shared_bytes
-    price = f"costs {extra} bytes of shared memory" if extra > 0 else "costs no memory"
+    price = f"costs {several(extra, 'byte')} of shared memory" if extra > 0 else "costs no memory"
     return f"`{words}` {does}, {'as compiled, too' if mend.tried else 'as written'}; {price}"
 
 
@@ -122,8 +123,8 @@ def _spills(compiled: Compiled, kernel: Kernel) -> Iterator[Finding]:
         yield Finding(
             "local-memory",
             "warning",
-            f"{usage.entry} keeps {usage.stack} bytes of stack in local memory:"
-            f" {usage.spill_stores} bytes stored, {usage.spill_loads} loaded",
+            f"{usage.entry} keeps {several(usage.stack, 'byte')} of stack in local memory:"
+            f" {several(usage.spill_stores, 'byte')} stored, {usage.spill_loads:,} loaded",
             f"likely causes: {', '.join(causes)}; use a smaller thread tile or drop min_blocks",
         )
 
@@ -208,7 +209,8 @@ def _tail(roofline: Roofline) -> Iterator[Finding]:
         yield Finding(
             "tail",
             "note",
-            f"{waves.blocks} blocks on {roofline.gpu} are {waves.waves:.2f} waves: the last one leaves"
+            f"{several(waves.blocks, 'block')} on {roofline.gpu} {'is' if waves.blocks == 1 else 'are'}"
+            f" {waves.waves:.2f} waves: the last one leaves"
             f" {waves.lost:.0%} of the GPU's time unused",
             "smaller block tiles, or a number of them just below a multiple of the SMs, lose less",
         )

@@ -1,4 +1,10 @@
-"""Single changes of a schedule: one word of the language each, as text and as what it does to the options."""
+"""Single changes of a schedule: one word of the language each, as text and as what it does to the options.
+
+A word is a move if counters of memory can tell what it does.  `fragments` and their order, `fma along` and
+the step in which copies are issued change no address: they decide when an instruction is issued, never what
+it touches, so that no count of this model speaks for one of them or against it.  `fragments` also takes
+registers, which no move may.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,7 @@ class Move:
 
 
 def moves(schedule: Schedule, options: Options) -> Iterator[Move]:
-    """Every single change of a schedule that keeps its block tile, its threads and its buffers."""
+    """Every single change of a schedule's accesses that keeps its block tile, its threads and its buffers."""
     yield from _pieces(schedule)
     if schedule.staged:
         for name in _OPERANDS:

@@ -15,6 +15,7 @@ from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
 from gemmdsl.version import __version__
+from gemmdsl.wording import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def page(report: Model, program: Program) -> str:
     template = environment().get_template("explain/page.html.j2")
     return template.render(
         version=__version__,
+        several=several,
         report=report,
         figures=_figures(report),
         views=_views(report),
@@ -109,13 +111,9 @@ def _bank_picture(access: Access) -> BankPicture:
     cost = sum(one.wavefronts for one in passes)
     title = (
         f"{access.name}, {8 * access.width} bits, line {access.line}:"
-        f" {_several(cost, 'wavefront')} in {_several(len(passes), 'pass', 'es')}"
+        f" {several(cost, 'wavefront')} in {several(len(passes), 'pass', 'passes')}"
     )
     return BankPicture(title, cost > len(passes), svg.banks(passes))
-
-
-def _several(count: int, noun: str, ending: str = "s") -> str:
-    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def _code(report: Model) -> list[CodeLine]:

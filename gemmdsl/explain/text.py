@@ -13,6 +13,7 @@ from gemmdsl.explain.findings import Finding
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import Ownership, ownership
 from gemmdsl.target import WARP_SIZE
+from gemmdsl.wording import several
 
 _MOST_CELLS = 16
 
@@ -60,8 +61,9 @@ def _head(report: Model) -> str:
     rows = [
         f"{schedule.name} for {report.spec.problem.name} on {report.spec.target.name}, {report.shape}"
         f" (lda {report.shape.lda}, ldb {report.shape.ldb}, ldc {report.shape.ldc}), path {report.path.name}",
-        f"  {per_m * per_n:,} blocks of {plan.threads} threads, block tile {tile}, thread tile"
-        f" {schedule.thread_m} x {schedule.thread_n}, {report.kernel.shared_bytes:,} bytes of shared memory",
+        f"  {several(per_m * per_n, 'block')} of {several(plan.threads, 'thread')}, block tile {tile},"
+        f" thread tile {schedule.thread_m} x {schedule.thread_n},"
+        f" {several(report.kernel.shared_bytes, 'byte')} of shared memory",
     ]
     if report.machine is None:
         rows.append(f"  machine code was not looked at: {report.no_machine}")
@@ -175,7 +177,8 @@ def _resources(report: Model) -> str:
     usage = report.machine.usage if report.machine is not None else None
     if usage is not None:
         registers = (
-            f"{usage.registers} registers by ptxas (estimate {report.estimated}), stack {usage.stack} bytes,"
+            f"{usage.registers} registers by ptxas (estimate {report.estimated}),"
+            f" stack {several(usage.stack, 'byte')},"
             f" spills {usage.spill_stores} stored and {usage.spill_loads} loaded"
         )
     else:
@@ -205,7 +208,7 @@ def _roofline(report: Model) -> str:
         lines.append(f"  {name:<30} {seconds * 1e6:10.1f} us alone{mark}")
     waves = roof.waves
     lines.append(
-        f"  {waves.blocks:,} blocks, {waves.resident:,} at a time: {waves.waves:.2f} waves,"
+        f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {waves.waves:.2f} waves,"
         f" {waves.lost:.1%} lost to the last one"
     )
     best, worst = roof.fastest, roof.slowest
@@ -240,8 +243,9 @@ def _suggestions(report: Model, program: Program, found: Sequence[Suggestion]) -
     for suggestion in found:
         cost = suggestion.cost
         parts.append(
-            f"  {cost.wavefronts} wavefronts ({cost.conflicts} conflicts), {cost.sectors} sectors,"
-            f" {cost.requests} requests, {suggestion.shared_bytes:,} bytes of shared memory"
+            f"  {several(cost.wavefronts, 'wavefront')} ({several(cost.conflicts, 'conflict')}),"
+            f" {several(cost.sectors, 'sector')}, {several(cost.requests, 'request')},"
+            f" {several(suggestion.shared_bytes, 'byte')} of shared memory"
             f" ({report.kernel.shared_bytes:,} now)\n"
         )
         parts.append(as_diff(program, suggestion))

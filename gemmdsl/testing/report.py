@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from gemmdsl.diagnostics import printable
 from gemmdsl.testing import case as cases
 from gemmdsl.testing.engine import KernelReport
+from gemmdsl.wording import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,9 @@ def summary(entries: Sequence[Entry]) -> str:
     failed = sum(entry.report.failure is not None for entry in entries)
     runs = sum(entry.report.cases for entry in entries)
     seconds = sum(entry.report.seconds for entry in entries)
-    schedules = _counted(len(entries), "schedule")
+    schedules = several(len(entries), "schedule")
     told = f"{failed} of {schedules} FAILED" if failed else f"{schedules} right"
-    return f"{told}: {_counted(runs, 'run')} in {seconds:.1f} s"
+    return f"{told}: {several(runs, 'run')} in {seconds:.1f} s"
 
 
 def text(entry: Entry) -> str:
@@ -43,15 +44,15 @@ def text(entry: Entry) -> str:
     report = entry.report
     if report.failure is None:
         taken = ", ".join(f"{path or 'nothing to launch'} {count}" for path, count in _paths(report))
-        runs, calls = _counted(report.cases, "run"), _counted(report.calls, "odd call")
+        runs, calls = several(report.cases, "run"), several(report.calls, "odd call")
         lines = [f"{entry.title}: right in {runs} ({taken}), {calls}"]
         lines += [f"  note    no run took path {path}" for path in report.unmet]
         if report.drifting:
             lines.append(
-                f"  note    errors beyond rounding that averages out in {_counted(report.drifting, 'run')}"
+                f"  note    errors beyond rounding that averages out in {several(report.drifting, 'run')}"
             )
         return "\n".join(lines)
-    lines = [f"{entry.title}: WRONG, after {_counted(report.cases, 'right run')}"]
+    lines = [f"{entry.title}: WRONG, after {several(report.cases, 'right run')}"]
     for finding in report.failure.findings:
         lines.append(f"  {finding.kind:<7} {finding.message}")
         lines += [f"  {'':<7} {note}" for note in finding.notes]
@@ -83,10 +84,6 @@ def to_junit(entries: Sequence[Entry], name: str) -> str:
             failure.text = printable(text(entry), keep="\n\t")
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _paths(report: KernelReport) -> list[tuple[str, int]]:

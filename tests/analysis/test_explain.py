@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -137,6 +138,37 @@ def test_a_conflict_is_mended_by_one_change() -> None:
     mends = found["shared", "A", "store"]
     assert len(mends) == 2
     assert {mend.changes[0].group for mend in mends} == {"stage A"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fragments": 1},
+        {"read_first": "A"},
+        {"fma_along": "M"},
+        {"fma_snake": False},
+        {"copy_step": 0},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_words_about_time_are_no_moves(changes: dict[str, object]) -> None:
+    """They change when something is done, which counters of memory cannot see."""
+    spec = checker.load(FOLDER / "fast.gemm").spec("fast_90_paired")
+    if "fragments" in changes:
+        changes = {**changes, "copy_step": 0}
+    other = replace(spec.schedule, **changes)  # type: ignore[arg-type]
+    assert other != spec.schedule
+    assert cost_of(build(replace(spec, schedule=other))) == cost_of(build(spec))
+
+
+@pytest.mark.parametrize("size", [1, 129])
+def test_one_block_is_singular(size: int) -> None:
+    shown = text(report("v3", size), ladder())
+    assert ("1 block of 256 threads" in shown) == (size == 1)
+    assert ("note[tail]: 1 block on T4 is" in shown) == (size == 1)
+    assert ("4 blocks of 256 threads" in shown) == (size == 129)
+    assert not re.search(r"\b1 (blocks|threads|bytes|wavefronts|conflicts|requests)\b", shown)
+    assert ("1 block of 256 threads" in page(report("v3", size), ladder())) == (size == 1)
 
 
 def test_every_output_has_an_owner() -> None:

@@ -133,7 +133,7 @@ def test_an_element_that_is_not_written_is_poison(world: World) -> None:
     lazy = edited(world, r"(store_global<C_VECTOR[^;]*;)", r"if (valid != 1) \1")
     (row,) = measure(gpu(), [lazy], [SHAPE], None, QUICK).rows
     assert row.status == "wrong"
-    assert row.reason.startswith("36 of 1836 elements are wrong for small integers, the first C[0, 50]")
+    assert row.reason.startswith("36 of 1,836 elements are wrong for small integers, the first C[0, 50]")
 
 
 def test_spills(world: World) -> None:
