@@ -66,7 +66,8 @@ class Compiled:
     """A kernel as compiled, for one shape.
 
     `issued` counts warps' instructions by source line over the launch, `mix` by kind; `loop_mix` is the same
-    for one warp and K tile of the main loop, on average.  `accesses` say nothing of K tiles.
+    for one warp and K tile of the main loop, on average.  `thread_ffmas` counts FFMAs by thread, of which a
+    warp has 32 or fewer.  `accesses` say nothing of K tiles.
     """
 
     entry: str
@@ -76,6 +77,7 @@ class Compiled:
     issued: Mapping[int, int]
     mix: Mapping[str, int]
     loop_mix: Mapping[str, float]
+    thread_ffmas: int
 
     @property
     def instructions(self) -> int:
@@ -144,6 +146,7 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
         issued=issued,
         mix={kind: int(count) for kind, count in _mix(function, total.issued).items()},
         loop_mix=loop,
+        thread_ffmas=int(_mix(function, total.threads).get("FFMA", 0)),
     )
 
 
@@ -202,22 +205,24 @@ def _operand(kernel: Kernel, access: AccessTotal, base: int) -> OperandName:
 
 @dataclass(slots=True)
 class _Counts:
-    """Sums of executions: instructions issued, and accesses by instruction and memory."""
+    """Sums of executions: instructions issued for warps and executed by threads, accesses by instruction."""
 
     issued: Row
+    threads: Row
     accesses: dict[tuple[int, Space], AccessTotal]
 
     def vector(self) -> Row:
         """All counts in one row, in a fixed order."""
         parts = [[total.requests, total.cost, total.ideal] for _, total in sorted(self.accesses.items())]
-        return np.concatenate([self.issued, np.array(parts, dtype=np.int64).ravel()])
+        return np.concatenate([self.issued, self.threads, np.array(parts, dtype=np.int64).ravel()])
 
     def with_vector(self, row: Row) -> _Counts:
         """These accesses with other counts."""
         length = len(self.issued)
         accesses = {}
         for place, (key, total) in enumerate(sorted(self.accesses.items())):
-            requests, cost, ideal = (int(n) for n in row[length + 3 * place : length + 3 * place + 3])
+            start = 2 * length + 3 * place
+            requests, cost, ideal = (int(n) for n in row[start : start + 3])
             accesses[key] = AccessTotal(
                 total.space,
                 total.kind,
@@ -229,11 +234,11 @@ class _Counts:
                 total.dearest,
                 total.lowest,
             )
-        return _Counts(row[:length], accesses)
+        return _Counts(row[:length], row[length : 2 * length], accesses)
 
 
 def _counts(execution: Execution) -> _Counts:
-    return _Counts(execution.issued, execution.accesses)
+    return _Counts(execution.issued, execution.threads, execution.accesses)
 
 
 class _Runner:
@@ -258,7 +263,8 @@ class _Runner:
                 total = _dearest(total, counts).with_vector(total.vector() + row)
         if total is None:
             # A matrix without elements: nothing is launched.
-            return _Counts(np.zeros(len(self.function.code), dtype=np.int64), {}), slope
+            issued, threads = np.zeros((2, len(slope)), dtype=np.int64)
+            return _Counts(issued, threads, {}), slope
         return total, slope
 
     def _block(self, block: int) -> tuple[_Counts, NDArray[np.float64]]:
@@ -330,4 +336,4 @@ def _dearest(one: _Counts, other: _Counts) -> _Counts:
         )
         for key, total in one.accesses.items()
     }
-    return _Counts(one.issued, accesses)
+    return _Counts(one.issued, one.threads, accesses)

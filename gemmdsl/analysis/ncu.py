@@ -14,7 +14,6 @@ from gemmdsl.analysis.access import Access, Kind, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu_report import Measured
 from gemmdsl.analysis.occupancy import Occupancy
-from gemmdsl.target import WARP_SIZE
 
 # Parts of all wavefronts, or sectors, of the same kind.
 WAVEFRONT_TOLERANCE = 1e-3
@@ -220,9 +219,7 @@ def _resources(
     if machine is not None:
         yield _exact("registers", machine.usage.registers, counters.get("launch__registers_per_thread"))
         yield _exact("instructions", machine.instructions, counters.get("smsp__inst_executed.sum"))
-        threads = counters.get(_FFMA)
-        ffmas = None if threads is None else threads / WARP_SIZE
-        yield _within("FFMA instructions", machine.mix.get("FFMA", 0), ffmas, WAVEFRONT_TOLERANCE)
+        yield _within("FFMAs of threads", machine.thread_ffmas, counters.get(_FFMA), WAVEFRONT_TOLERANCE)
     limits = [counters[name] for limit in _LIMITS if (name := _LIMIT.format(limit)) in counters]
     yield _exact("blocks per SM", occupancy.blocks, min(limits, default=None))
 

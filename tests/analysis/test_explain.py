@@ -246,7 +246,7 @@ def fake(kernel: Kernel, wavefronts: int, registers: int, spills: int = 0) -> Co
     """Machine code of a kernel whose A is stored with so many wavefronts, two of them ideal."""
     access = Access("shared", "store", "A", "", 0, 4, Count(2, wavefronts, 2), None, ())
     usage = Usage("kernel", "sm_75", registers, 0, spills, spills, 0, 1, 0)
-    return Compiled("kernel", "nvcc", usage, (access,), {}, {}, {})
+    return Compiled("kernel", "nvcc", usage, (access,), {}, {}, {}, 0)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,48 @@ def test_threads_part_and_meet_again() -> None:
     assert second.lowest == 0x400
 
 
+def parting(*tail: str) -> Function:
+    """Eight threads go one way, the others another; both come through `tail`."""
+    ways = (
+        instruction("S2R R0, SR_TID.X"),
+        instruction("ISETP.LT.AND P0, PT, R0, 0x8, PT"),
+        instruction("BSSY B0", target=7 + len(tail)),
+        instruction("@P0 BRA", target=6),
+        instruction("MOV R2, 0x1"),
+        instruction("NOP"),
+    )
+    return Function("f", (*ways, *(instruction(text) for text in tail), instruction("EXIT")))
+
+
+def test_groups_share_no_instruction_before_they_join() -> None:
+    done = run_block(parting("STS [R0.X4], RZ", "BSYNC B0", "STS [R0.X4], RZ"), {}, 0, 64)
+    # The second warp does not part.
+    assert done.issued.tolist() == [2, 2, 2, 2, 2, 2, 3, 3, 2, 2]
+    assert done.threads[:9].tolist() == [64, 64, 64, 64, 56, 56, 64, 64, 64]
+    assert [done.accesses[index, "shared"].requests for index in (6, 8)] == [3, 2]
+
+
+def test_who_left_or_ended_is_not_waited_for() -> None:
+    for leaving in ("@P0 EXIT", "@P0 BREAK B0"):
+        code = (*parting().code[:2], instruction("BSSY B0", target=6), instruction(leaving))
+        ends = (instruction("@P0 BRA", target=6), instruction("BSYNC B0"), instruction("EXIT"))
+        done = run_block(Function("f", (*code, *ends)), {}, 0, 32)
+        assert done.issued[5] == 1
+        assert done.threads[4] == (24 if "EXIT" in leaving else 32)
+
+
+def test_a_barrier_may_be_put_aside() -> None:
+    aside = ("BMOV.32.CLEAR R9, B0", "BSSY B0", "BSYNC B0", "BMOV.32 B0, R9", "BSYNC B0", "NOP")
+    assert run_block(parting(*aside), {}, 0, 32).issued.tolist()[6:] == [2, 2, 2, 2, 2, 1, 1]
+
+
+def test_threads_that_wait_for_ever_are_told() -> None:
+    texts = ("@P0 BSYNC B0", "BAR.SYNC 0x0", "BSYNC B1", "EXIT")
+    code = (instruction("BSSY B1"), *parting().code[:3], *(instruction(text) for text in texts))
+    with pytest.raises(CannotEvaluate, match="never come"):
+        run_block(Function("f", code), {}, 0, 32)
+
+
 def test_a_listing_keeps_lines_and_targets() -> None:
     listing = """
 .text.kernel:

@@ -1,8 +1,8 @@
 """Runs one block of a kernel: control flow, barriers, and a count of every access to memory.
 
-All threads run at once.  Where they part ways, those with the lowest address go first, which is where the
-compiler makes them meet again.  Data in memory is not simulated: what is loaded is not known, and a kernel
-whose addresses or branches depend on it cannot be evaluated.
+All threads run at once.  Where they part ways, those with the lowest address go first; threads of a warp meet
+again where the code says so, see `gemmdsl.analysis.sass.convergence`.  Data in memory is not simulated: what
+is loaded is not known, and a kernel whose addresses or branches depend on it cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from gemmdsl.analysis.banks import INACTIVE, WORD, warps_wavefronts
+from gemmdsl.analysis.sass.convergence import Convergence
 from gemmdsl.analysis.sass.decode import Step
 from gemmdsl.analysis.sass.listing import Function, Instruction
 from gemmdsl.analysis.sass.registers import (
@@ -50,6 +51,7 @@ _MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
 }
 _ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
 _SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
+_CONTROL = ("BRA", "EXIT", "BAR", "CALL", "BSYNC")
 _STEPS_LIMIT = 20_000_000
 
 
@@ -75,9 +77,13 @@ class AccessTotal:
 
 @dataclass(slots=True)
 class Execution:
-    """A block's run: `issued[i]` is how many warps issued instruction i, over all its repetitions."""
+    """A block's run: `issued[i]` is how often instruction i was issued for a warp, or for a part of one.
+
+    `threads[i]` counts the threads that executed it: those for which its guard held.
+    """
 
     issued: NDArray[np.int64]
+    threads: NDArray[np.int64]
     accesses: dict[tuple[int, Space], AccessTotal] = field(default_factory=dict)
 
 
@@ -98,7 +104,8 @@ class _Machine:
         threads += missing
         self.registers = Registers(threads, dict(constants), block)
         self.threads = threads
-        self.result = Execution(np.zeros(len(self.code), dtype=np.int64))
+        self.convergence = Convergence(threads)
+        self.result = Execution(*np.zeros((2, len(self.code)), dtype=np.int64))
         self.steps = [self._prepared(index) for index in range(len(self.code))]
         self.guards = [self._guard(instruction) for instruction in self.code]
         self.place = np.zeros(threads, dtype=np.int64)
@@ -109,27 +116,36 @@ class _Machine:
     def run(self) -> Execution:
         budget = _STEPS_LIMIT
         while not self.done.all():
-            ready = ~(self.done | self.waiting)
+            ready = ~(self.done | self.waiting | self.convergence.blocked)
             if not ready.any():
-                # Everyone who is still there has reached the barrier.
-                self.waiting[:] = False
+                if not self.convergence.release(self.done):
+                    self._pass_barrier()
                 continue
             start = int(self.place[ready].min())
-            active = ready & (self.place == start)
-            others = self.place[ready & ~active]
+            active = self.convergence.leaders(ready & (self.place == start))
+            # Warps that are further on join in there.
+            others = self.place[ready & (self.place > start)]
             stop = int(others.min()) if others.size else len(self.code)
             budget -= self._straight(start, stop, active)
             if budget < 0:
                 raise CannotEvaluate("the kernel does not end")
         return self.result
 
+    def _pass_barrier(self) -> None:
+        """Everyone who is still there has reached the barrier of the block."""
+        if not self.waiting.any():
+            raise CannotEvaluate("threads wait for others that never come")
+        self.convergence.join(self.waiting)
+        self.waiting[:] = False
+
     def _straight(self, start: int, stop: int, active: Mask) -> int:
         """Runs the active threads from `start` until they branch, wait or meet others at `stop`."""
         mask = None if active.all() else active
+        count = int(active.sum())
         index = start
         while index < stop:
             instruction = self.code[index]
-            if instruction.mnemonic in ("BRA", "EXIT", "BAR", "CALL"):
+            if instruction.mnemonic in _CONTROL:
                 self._control(index, active)
                 index += 1
                 break
@@ -138,11 +154,14 @@ class _Machine:
                 guarded = self._taken(index, mask)
                 if guarded is None or guarded.any():
                     action(self.registers, guarded)
+                if guarded is not None:
+                    self.result.threads[index] += int(guarded.sum()) - count
             index += 1
         else:
             self.place[active] = stop
         warps = int(active.reshape(-1, WARP_SIZE).any(axis=1).sum())
         self.result.issued[start:index] += warps
+        self.result.threads[start:index] += count
         return index - start
 
     def _taken(self, index: int, active: Mask | None) -> Mask | None:
@@ -165,6 +184,9 @@ class _Machine:
                 self.done |= taken
             case "BAR":
                 self.waiting |= taken
+            case "BSYNC":
+                self.convergence.arrive(instruction.operands[0], taken)
+                self.convergence.release(self.done)
             case _:
                 if instruction.target is None:
                     raise CannotEvaluate(f"{instruction.opcode} to an address that is computed")
@@ -173,6 +195,7 @@ class _Machine:
                     if value is None:
                         raise CannotEvaluate("a branch depends on data")
                     taken = taken & value
+                self.convergence.part(active, taken)
                 self.place[taken] = instruction.target
 
     @staticmethod
@@ -184,8 +207,10 @@ class _Machine:
     def _prepared(self, index: int) -> Step | None:
         instruction = self.code[index]
         mnemonic = instruction.mnemonic
-        if mnemonic in ("BRA", "EXIT", "BAR", "CALL"):
+        if mnemonic in _CONTROL:
             return None
+        if mnemonic in ("BSSY", "BREAK", "BMOV"):
+            return self._meeting(instruction)
         if mnemonic in _MEMORY:
             return self._memory(index)
         try:
@@ -193,6 +218,23 @@ class _Machine:
         except CannotEvaluate as reason:
             # It may never be reached: padding after the end, a path that the arguments rule out.
             return _failing(str(reason))
+
+    def _meeting(self, instruction: Instruction) -> Step:
+        """Who is to meet at a convergence barrier."""
+        everyone = np.ones(self.threads, dtype=np.bool_)
+        barrier, *source = instruction.operands
+
+        def run(registers: Registers, active: Mask | None) -> None:
+            threads = everyone if active is None else active
+            match instruction.mnemonic:
+                case "BSSY":
+                    self.convergence.enter(barrier, threads)
+                case "BREAK":
+                    self.convergence.leave(instruction.operands[-1], threads)
+                case _:
+                    self.convergence.move(barrier, source[0], threads)
+
+        return run
 
     def _memory(self, index: int) -> Step:
         instruction = self.code[index]

@@ -31,11 +31,8 @@ from gemmdsl.target import WARP_SIZE
 if TYPE_CHECKING:
     from gemmdsl.analysis.sass.registers import Mask
 
-# Waiting, ordering and reconvergence: no effect on values.
-_NO_EFFECT = (
-    *("NOP", "BSSY", "BSYNC", "BMOV", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "YIELD", "BREAK"),
-    *("MEMBAR", "ERRBAR", "CCTL", "FENCE", "STL"),
-)
+# Waiting and ordering: no effect on values.
+_NO_EFFECT = ("NOP", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "FENCE", "STL")
 # What they compute depends on data; results of 64 bits in the second row.
 _DATA = ("FFMA", "FMUL", "FADD", "FMNMX", "HFMA2", "HADD2", "HMUL2", "F2F", "F2FP", "LDL")
 _PAIRED_DATA = ("FFMA2", "FMUL2", "FADD2")
