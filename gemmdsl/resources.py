@@ -24,6 +24,12 @@ def grammar_text() -> str:
     return (_folder("grammar", "gemm.lark") / "gemm.lark").read_text(encoding="utf-8")
 
 
+def suite_table() -> Path | None:
+    """The table of the suite in a checkout; an installed wheel has no examples."""
+    path = _PACKAGE.parent / "examples" / "suite.toml"
+    return path if path.is_file() else None
+
+
 def template_folder() -> Path:
     """The folder of the Jinja templates; FileNotFoundError when the installation is damaged."""
     return _folder("templates", "kernel.cu.j2")

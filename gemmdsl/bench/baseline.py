@@ -23,12 +23,25 @@ _DEFAULT_MATH = 0
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """One set of operands without padding, by address; and the sizes M, N, K."""
+    """One set of operands, by address, and the sizes M, N, K.
+
+    Leading dimensions are `pad` elements more than the least ones.
+    """
 
     a: int
     b: int
     c: int
     shape: tuple[int, int, int]
+    pad: int = 0
+
+    def ld(self, operand: Operand) -> int:
+        """Elements from line to line."""
+        return leading(operand, self.shape, self.pad)
+
+
+def leading(operand: Operand, shape: tuple[int, int, int], pad: int) -> int:
+    """The leading dimension of an operand in a product of these sizes, `pad` more than the least one."""
+    return max(1, dict(zip(("M", "N", "K"), shape, strict=True))[operand.contiguous]) + pad
 
 
 class Baseline(Protocol):
@@ -67,9 +80,9 @@ class _Torch:
         tensors = []
         for buffers in sets:
             m, n, k = buffers.shape
-            a = self._tensor(gpu, buffers.a, problem.a, m, k)
-            b = self._tensor(gpu, buffers.b, problem.b, k, n)
-            c = self._tensor(gpu, buffers.c, problem.c, m, n)
+            a = self._tensor(gpu, buffers.a, problem.a, m, k, buffers.ld(problem.a))
+            b = self._tensor(gpu, buffers.b, problem.b, k, n, buffers.ld(problem.b))
+            c = self._tensor(gpu, buffers.c, problem.c, m, n, buffers.ld(problem.c))
             # A column-major C is the row-major product of the transposes.
             tensors.append((a, b, c) if problem.c.order is Order.ROW else (b.T, a.T, c.T))
 
@@ -80,10 +93,10 @@ class _Torch:
 
         return enqueue
 
-    def _tensor(self, gpu: Gpu, address: int, operand: Operand, rows: int, cols: int) -> Any:
+    def _tensor(self, gpu: Gpu, address: int, operand: Operand, rows: int, cols: int, ld: int) -> Any:
         """A tensor over memory that is there."""
         lines, length = (rows, cols) if operand.order is Order.ROW else (cols, rows)
-        shown = _Shown(address, (lines, length))
+        shown = _Shown(address, (lines, length), ld)
         tensor = self._torch.as_tensor(shown, device=f"cuda:{gpu.index}")
         return tensor if operand.order is Order.ROW else tensor.T
 
@@ -92,10 +105,17 @@ class _Torch:
 class _Shown:
     address: int
     shape: tuple[int, int]
+    ld: int
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": "<f4", "data": (self.address, False), "version": 2}
+        return {
+            "shape": self.shape,
+            "strides": (4 * self.ld, 4),
+            "typestr": "<f4",
+            "data": (self.address, False),
+            "version": 2,
+        }
 
 
 class _Cupy:
@@ -128,12 +148,11 @@ class _Cupy:
 def _column_major(problem: Problem, buffers: Buffers) -> tuple[int, ...]:
     """cuBLAS's arguments: it knows column-major matrices alone, so a row-major C is asked for transposed."""
     m, n, k = buffers.shape
-    sizes = {"M": m, "N": n, "K": k}
     left, right = (problem.a, buffers.a), (problem.b, buffers.b)
     by_row = problem.c.order is Order.ROW
     if by_row:
         left, right, m, n = right, left, n, m
     plain = Order.ROW if by_row else Order.COLUMN
     operations = [_PLAIN if operand.order is plain else _TRANSPOSED for operand, _ in (left, right)]
-    lds = [max(1, sizes[operand.contiguous]) for operand in (left[0], right[0], problem.c)]
+    lds = [buffers.ld(operand) for operand in (left[0], right[0], problem.c)]
     return (*operations, m, n, k, left[1], lds[0], right[1], lds[1], buffers.c, lds[2])

@@ -1,6 +1,6 @@
 """What can go wrong with a measurement as a whole; codes `G951` to `G953`.
 
-What is wrong with one kernel is told in its row.
+What is wrong with one kernel is told in its row, and with a suite's table by `suite_table.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Draws a report: the ladder at the largest cube, and each schedule over the sizes of all cubes."""
+"""Draws a report: the ladder at the largest cube, and each schedule over all cubes; or ratios as bars."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -16,14 +17,7 @@ _BASELINE = "#c0504d"
 
 def drawn(report: Report, form: str) -> bytes:
     """An image, `form` being svg or png; GemmError without matplotlib, or when nothing was timed."""
-    try:
-        matplotlib = import_module("matplotlib")
-        matplotlib.use("agg")
-        # The same report gives the same bytes.
-        matplotlib.rcParams["svg.hashsalt"] = "gemmdsl"
-        plt = import_module("matplotlib.pyplot")
-    except ImportError as missing:
-        raise no_matplotlib(str(missing)) from missing
+    plt = _pyplot()
     timed = [row for row in report.rows if row.samples]
     if not timed:
         raise nothing_to_draw()
@@ -43,6 +37,45 @@ def drawn(report: Report, form: str) -> bytes:
     if wide:
         _sweep(axes[0][1], report, timed, cubes)
     figure.suptitle(f"{report.device}, FP32")
+    return _saved(plt, figure, form)
+
+
+def bars(ratios: Sequence[tuple[str, float]], title: str, form: str) -> bytes:
+    """An image of named ratios as bars, those of 1 and more dark; GemmError as for `drawn`."""
+    plt = _pyplot()
+    if not ratios:
+        raise nothing_to_draw()
+    figure, axes = plt.subplots(figsize=(9, 1.4 + 0.26 * len(ratios)), layout="constrained")
+    values = [ratio for _, ratio in ratios]
+    axes.barh(range(len(ratios)), values, color=[_DARK if ratio >= 1 else _LIGHT for ratio in values])
+    axes.set_yticks(range(len(ratios)), [name for name, _ in ratios], fontsize=8)
+    axes.invert_yaxis()
+    for place, ratio in enumerate(values):
+        _at_the_end_of_a_bar(axes, ratio, place, f"{ratio:.2f}")
+    axes.axvline(1.0, color=_BASELINE)
+    axes.margins(x=0.08, y=0.01)
+    axes.set_title(title, fontsize=10)
+    return _saved(plt, figure, form)
+
+
+def _at_the_end_of_a_bar(axes: Any, value: float, place: int, text: str) -> None:
+    # On white, as the line of cuBLAS may pass there.
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+    axes.annotate(text, (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8, bbox=box)
+
+
+def _pyplot() -> Any:
+    try:
+        matplotlib = import_module("matplotlib")
+        matplotlib.use("agg")
+        # The same report gives the same bytes.
+        matplotlib.rcParams["svg.hashsalt"] = "gemmdsl"
+        return import_module("matplotlib.pyplot")
+    except ImportError as missing:
+        raise no_matplotlib(str(missing)) from missing
+
+
+def _saved(plt: Any, figure: Any, form: str) -> bytes:
     buffer = io.BytesIO()
     metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
     figure.savefig(buffer, format=form, metadata=metadata, dpi=150)
@@ -58,17 +91,7 @@ def _ladder(axes: Any, report: Report, rows: list[Row], shape: Shape) -> None:
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     for place, rate in enumerate(rates):
-        # On white, as the line of cuBLAS may pass there.
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
-        axes.annotate(
-            f"{rate:.1f}",
-            (rate, place),
-            (3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            bbox=box,
-        )
+        _at_the_end_of_a_bar(axes, rate, place, f"{rate:.1f}")
     compared = [row.flops / row.ratio / 1e12 for row in rows if row.ratio]
     if compared:
         axes.axvline(max(compared), color=_BASELINE, label="cuBLAS FP32")

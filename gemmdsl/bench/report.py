@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +11,7 @@ from gemmdsl.bench.session import Report, Row, Shape
 
 FORMAT = 1
 _COLUMNS = ("schedule", "shape", "path", "TFLOP/s", "spread", "x cuBLAS", "of peak", "regs", "blocks/SM")
+_WORDS = 3
 
 
 def table(report: Report) -> str:
@@ -22,18 +23,26 @@ def table(report: Report) -> str:
         f"against {report.against}" if report.against else "against nothing",
         "",
     ]
-    cells = [_COLUMNS, *(_cells(row, bool(report.against)) for row in report.rows)]
-    widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(len(_COLUMNS))]
-    for row in cells:
-        # What has no figures ends in a sentence.
+    lines += aligned([_COLUMNS, *(_cells(row, bool(report.against)) for row in report.rows)], _WORDS)
+    return "\n".join(lines) + "\n"
+
+
+def aligned(rows: Sequence[tuple[str, ...]], words: int) -> Iterator[str]:
+    """Lines of columns as wide as they have to be, the first `words` of them set to the left.
+
+    The first row is the heading; a row that is shorter has a sentence after its words.
+    """
+    full = [row for row in rows if len(row) == len(rows[0])]
+    widths = [
+        max(len(row[column]) for row in (rows if column < words else full)) for column in range(len(rows[0]))
+    ]
+    for row in rows:
         padded = [
-            cell.ljust(width) if column < 3 else cell.rjust(width)
+            cell.ljust(width) if column < words else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=False))
         ]
-        lines.append(
-            "  ".join(padded).rstrip() if len(row) == len(_COLUMNS) else "  ".join((*padded[:3], row[3]))
-        )
-    return "\n".join(lines) + "\n"
+        sentence = (*padded[:words], row[-1])
+        yield "  ".join(padded if len(row) == len(rows[0]) else sentence).rstrip()
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -58,7 +67,7 @@ def to_json(report: Report) -> str:
         "driver": report.driver,
         "ceilings": asdict(report.ceilings),
         "against": report.against,
-        "rows": [_row(row) for row in report.rows],
+        "rows": [row_data(row) for row in report.rows],
     }
     return json.dumps(data, indent=1)
 
@@ -85,7 +94,8 @@ def _cells(row: Row, compared: bool) -> tuple[str, ...]:
     )
 
 
-def _row(row: Row) -> dict[str, Any]:
+def row_data(row: Row) -> dict[str, Any]:
+    """A row as JSON has it, with the figures that are made of its samples."""
     return {
         **asdict(row),
         "tflops": row.flops / 1e12,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.api import CompiledKernel
-from gemmdsl.bench.baseline import Baseline, Buffers
+from gemmdsl.bench.baseline import Baseline, Buffers, leading
 from gemmdsl.bench.support import Ceilings, Support, row_of, strides
 from gemmdsl.bench.timing import Enqueue, Samples, interleaved
 from gemmdsl.cuda_source import EntryPoint
@@ -75,6 +75,7 @@ class Row:
     hold for the shape or the device lacks something ("unfit"), it cannot be compiled or loaded ("broken"), a
     figure is above what the device can do ("impossible").  `error` is the
     largest error of the comparison in full precision.  `cold` says that operands did not stay in L2.
+    Leading dimensions are `pad` more than the least ones.
     """
 
     file: str
@@ -93,11 +94,12 @@ class Row:
     sets: int = 1
     cold: bool = True
     share_of_peak: float = 0.0
+    pad: int = 0
 
     @property
     def flops(self) -> float:
         """FLOP/s of the median batch."""
-        return _work(self.shape) / self.samples.median if self.samples else 0.0
+        return work_of(self.shape) / self.samples.median if self.samples else 0.0
 
     @property
     def ratio(self) -> float:
@@ -132,11 +134,11 @@ def measure(
     """
     support = Support(gpu)
     ceilings = support.ceilings()
-    session = _Session(gpu, support, ceilings, baseline, chosen, progress)
+    session = Session(gpu, support, ceilings, baseline, chosen, progress)
     rows: dict[tuple[int, int], Row] = {}
-    numbered = sorted(enumerate(subjects), key=lambda pair: _layouts(pair[1].kernel.spec.problem))
+    numbered = sorted(enumerate(subjects), key=lambda pair: layouts_of(pair[1].kernel.spec.problem))
     for number, shape in enumerate(shapes):
-        for _, group in groupby(numbered, key=lambda pair: _layouts(pair[1].kernel.spec.problem)):
+        for _, group in groupby(numbered, key=lambda pair: layouts_of(pair[1].kernel.spec.problem)):
             members = list(group)
             found = session.run([subject for _, subject in members], shape)
             rows |= {(place, number): row for (place, _), row in zip(members, found, strict=True)}
@@ -161,7 +163,9 @@ class _Member:
     entry: EntryPoint | None = None
 
 
-class _Session:
+class Session:
+    """Measures groups of kernels with what is made once for all of them."""
+
     def __init__(
         self,
         gpu: Gpu,
@@ -174,19 +178,18 @@ class _Session:
         self._gpu, self._support, self._ceilings = gpu, support, ceilings
         self._baseline, self._chosen, self._progress = baseline, chosen, progress
 
-    def run(self, subjects: list[Subject], shape: Shape) -> list[Row]:
-        """Rows of subjects that have the same layouts."""
+    def run(self, subjects: Sequence[Subject], shape: Shape, pad: int = 0) -> list[Row]:
+        """Rows of subjects that have the same layouts; leading dimensions are `pad` more than the least."""
         problem = subjects[0].kernel.spec.problem
-        m, n, k = shape
-        sets = self._sets(shape)
         # Each set starts where vectors may lie, as set 0 does.
-        pitch = {name: _up(count) for name, count in (("A", m * k), ("B", k * n), ("C", m * n))}
+        pitch = {name: _up(count) for name, count in _counts(problem, shape, pad).items()}
+        sets = self._sets(shape, 4 * sum(pitch.values()))
         memory = {name: self._gpu.allocate(4 * sets * count, name) for name, count in pitch.items()}
         firsts = {name: int(block) for name, block in memory.items()}
         places = [
             {name: firsts[name] + 4 * turn * count for name, count in pitch.items()} for turn in range(sets)
         ]
-        buffers = tuple(Buffers(place["A"], place["B"], place["C"], shape) for place in places)
+        buffers = tuple(Buffers(place["A"], place["B"], place["C"], shape, pad) for place in places)
         members = [self._member(subject, buffers[0]) for subject in subjects]
         self._verify(problem, [member for member in members if member.kernel], buffers[0])
         sound = [member for member in members if member.row.status == "verified"]
@@ -196,16 +199,16 @@ class _Session:
             self._time(problem, sound, buffers)
         return [member.row for member in members]
 
-    def _sets(self, shape: Shape) -> int:
-        size = _bytes(shape)
-        wanted = int(self._chosen.l2_times * self._gpu.limits.l2 // max(1, size)) + 1
+    def _sets(self, shape: Shape, size: int) -> int:
+        """How many sets of operands, of `size` bytes each."""
+        wanted = int(self._chosen.l2_times * self._gpu.limits.l2 // max(1, bytes_of(shape))) + 1
         fitting = int(self._gpu.free_memory() * 0.8 // max(1, size + 16 * shape[0] * shape[1]))
         return max(1, min(wanted, fitting, _MOST_SETS)) if self._chosen.time else 1
 
     def _member(self, subject: Subject, buffers: Buffers) -> _Member:
         """The loaded kernel, or a row that says why there is none."""
         self._progress(f"{subject.schedule} {'x'.join(map(str, buffers.shape))}")
-        row = Row(subject.file, subject.schedule, buffers.shape, "unverified")
+        row = Row(subject.file, subject.schedule, buffers.shape, "unverified", pad=buffers.pad)
         source = subject.kernel.cuda
         try:
             entry = choose(source, _arguments(source.problem, buffers))
@@ -249,10 +252,11 @@ class _Session:
         for exact in (True, False):
             if exact and largest * largest * k > _EXACT:
                 continue
-            self._support.fill(buffers.a, m * k, _SEEDS[0], largest if exact else 0)
-            self._support.fill(buffers.b, k * n, _SEEDS[1], largest if exact else 0)
-            a = (buffers.a, *strides(problem.a, m, k))
-            b = (buffers.b, *strides(problem.b, k, n))
+            counts = _counts(problem, buffers.shape, buffers.pad)
+            self._support.fill(buffers.a, counts["A"], _SEEDS[0], largest if exact else 0)
+            self._support.fill(buffers.b, counts["B"], _SEEDS[1], largest if exact else 0)
+            a = (buffers.a, *strides(problem.a, buffers.ld(problem.a)))
+            b = (buffers.b, *strides(problem.b, buffers.ld(problem.b)))
             self._support.reference(buffers.shape, a, b, *places)
             for member in members:
                 if member.row.status != "wrong":
@@ -262,16 +266,17 @@ class _Session:
         assert member.kernel is not None
         problem = member.kernel.source.problem
         m, n, k = buffers.shape
+        count = _counts(problem, buffers.shape, buffers.pad)["C"]
         alpha = 0.75 if problem.alpha and not exact else 1.0
         beta = -1.25 if problem.beta and not exact else 0.0
         if beta:
-            self._support.fill(buffers.c, m * n, _SEEDS[2])
+            self._support.fill(buffers.c, count, _SEEDS[2])
         else:
-            self._gpu.fill_words(buffers.c, int(POISON), m * n)
+            self._gpu.fill_words(buffers.c, int(POISON), count)
         member.kernel.launch(_arguments(problem, buffers), alpha, beta)
         member.kernel.wait()
         gamma = 0.0 if exact else (k + 2) * _UNIT_ROUNDOFF / (1 - (k + 2) * _UNIT_ROUNDOFF)
-        c = (buffers.c, *strides(problem.c, m, n))
+        c = (buffers.c, *strides(problem.c, buffers.ld(problem.c)))
         tally = self._support.check((m, n), c, *places, (alpha, beta), gamma, _SEEDS[2])
         if tally.wrong:
             row, col = tally.first
@@ -300,7 +305,7 @@ class _Session:
             sets=sets,
             graphs=self._baseline is None or self._baseline.capturable,
         )
-        cold = sets * _bytes(buffers[0].shape) > self._gpu.limits.l2
+        cold = sets * bytes_of(buffers[0].shape) > self._gpu.limits.l2
         for number, member in enumerate(members):
             row = replace(
                 member.row,
@@ -322,10 +327,10 @@ class _Session:
                 f"{row.flops / 1e12:.1f} TFLOP/s are above the {self._ceilings.flops / 1e12:.1f} of all FMAs"
             )
             return replace(row, status="impossible", reason=told, samples=None)
-        traffic = _bytes(row.shape) / row.samples.median
+        traffic = bytes_of(row.shape) / row.samples.median
         if (
             row.cold
-            and _bytes(row.shape) > self._gpu.limits.l2
+            and bytes_of(row.shape) > self._gpu.limits.l2
             and traffic > _TOLERANCE * self._ceilings.bytes
         ):
             told = f"{traffic / 1e12:.2f} TB/s are above the {self._ceilings.bytes / 1e12:.2f} of a copy"
@@ -349,22 +354,34 @@ def _arguments(problem: Problem, buffers: Buffers) -> dict[str, int]:
     m, n, k = buffers.shape
     arguments = {"M": m, "N": n, "K": k, "A": buffers.a, "B": buffers.b, "C": buffers.c}
     for operand in (problem.a, problem.b, problem.c):
-        arguments[operand.ld] = max(1, arguments[operand.contiguous])
+        arguments[operand.ld] = buffers.ld(operand)
     return arguments
 
 
-def _layouts(problem: Problem) -> tuple[str, ...]:
+def layouts_of(problem: Problem) -> tuple[str, ...]:
+    """The orders of A, B and C."""
     return tuple(operand.order.value for operand in (problem.a, problem.b, problem.c))
 
 
-def _work(shape: Shape) -> float:
+def work_of(shape: Shape) -> float:
+    """FLOP of a product."""
     return 2.0 * shape[0] * shape[1] * shape[2]
+
+
+def _counts(problem: Problem, shape: Shape, pad: int) -> dict[str, int]:
+    """Elements that each operand takes, its padding included."""
+    extents = dict(zip(("M", "N", "K"), shape, strict=True))
+    return {
+        operand.name: extents[operand.strided] * leading(operand, shape, pad)
+        for operand in (problem.a, problem.b, problem.c)
+    }
 
 
 def _up(count: int) -> int:
     return -(-count // _SET_UNIT) * _SET_UNIT
 
 
-def _bytes(shape: Shape) -> int:
+def bytes_of(shape: Shape) -> int:
+    """Bytes of the three matrices without padding, which a product has to move at least."""
     m, n, k = shape
     return 4 * (m * k + k * n + m * n)

@@ -52,9 +52,9 @@ def text() -> str:
     return (Path(__file__).parent / "kernels.cu").read_text(encoding="utf-8")
 
 
-def strides(operand: Operand, rows: int, cols: int) -> tuple[int, int]:
-    """Strides in elements of a matrix without padding, row by row and column by column."""
-    return (max(1, cols), 1) if operand.order is Order.ROW else (1, max(1, rows))
+def strides(operand: Operand, ld: int) -> tuple[int, int]:
+    """Strides in elements of a matrix, row by row and column by column."""
+    return (ld, 1) if operand.order is Order.ROW else (1, ld)
 
 
 class Support:
@@ -139,6 +139,10 @@ class Support:
                 times.append(ended.time_since(begun) * 1e-3)
         # The first one warms up.
         return float(min(times[1:]))
+
+    def idle(self, stream: Handle) -> None:
+        """Put a kernel into a stream that does nothing: what a launch costs."""
+        self._start("gemmdsl_fill", 1, int(self._tally), 0, 0, 0, stream=stream)
 
     def _many(self, count: int) -> int:
         return max(1, min(32 * self.gpu.limits.sms, -(-count // _THREADS)))

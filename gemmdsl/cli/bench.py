@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gemmdsl.cli.options import ShapesType, is_terminal, keep_inputs
+from gemmdsl.cli.bench_suite import Asked, refuse_with_suite, run
+from gemmdsl.cli.measuring import baseline_of, plot_file, steps_shown
+from gemmdsl.cli.options import ShapesType, keep_inputs
 
 if TYPE_CHECKING:
-    from gemmdsl.bench.baseline import Baseline
     from gemmdsl.bench.session import Report, Subject
 
 _FAILED = 1
-_FORMS = (".svg", ".png")
-
-
-def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    if value is not None and Path(value).suffix not in _FORMS:
-        raise click.BadParameter(f"{value!r} ends in neither {' nor '.join(_FORMS)}")
-    return Path(value) if value is not None else None
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1)
 @click.option("--schedule", "-s", "names", metavar="NAME", multiple=True, help="Only this one; repeatable.")
 @click.option(
     "--shapes",
@@ -41,11 +34,26 @@ def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> Path
     show_default=True,
     help="What to compare with; 'auto' takes cuBLAS if torch or cupy is installed.",
 )
+@click.option(
+    "--suite",
+    "table",
+    is_flag=False,
+    flag_value="",
+    metavar="[TABLE]",
+    help="Measure the products of a table instead, each by the schedule that the table names; without a name"
+    " it is examples/suite.toml of the checkout that gemmdsl runs from (an installed gemmdsl has none).",
+)
+@click.option(
+    "--only", metavar="PATTERN", multiple=True, help="With --suite: products of such names, as in '*NT'."
+)
+@click.option(
+    "--candidates", is_flag=True, help="With --suite: every schedule for a product's layout, ranked."
+)
 @click.option("--batches", type=click.IntRange(5, 1000), default=7, show_default=True)
 @click.option("--allow-spills", is_flag=True, help="Time kernels that spill registers, too.")
 @click.option("--verify-only", is_flag=True, help="Verify at each shape and time nothing.")
 @click.option("--gpu", "index", type=click.IntRange(0), default=0, show_default=True, metavar="N")
-@click.option("--plot", callback=_plot, metavar="FILE", help="Draw ladder and sweep into this .svg or .png.")
+@click.option("--plot", callback=plot_file, metavar="FILE", help="Draw into this .svg or .png.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_context
 def command(
@@ -54,6 +62,9 @@ def command(
     names: tuple[str, ...],
     shapes: tuple[tuple[int, int, int], ...],
     against: str,
+    table: str | None,
+    only: tuple[str, ...],
+    candidates: bool,
     batches: int,
     allow_spills: bool,
     verify_only: bool,
@@ -68,27 +79,29 @@ def command(
     shown are the median, the spread of the batches, the ratio to cuBLAS, and the share of what the device's
     FMAs can do, measured in the same run.  Exits with 1 when a kernel is wrong, spills, or shows a figure
     that no device could reach.
+
+    With --suite, each product is shown with the ceiling that binds it (FMAs, memory, or a launch) and the
+    share of it that is reached, and the geometric mean of all ratios to cuBLAS ends the table.
     """
     from gemmdsl.bench import Settings, measure, report
     from gemmdsl.runtime import Gpu
 
+    if table is not None:
+        refuse_with_suite(ctx)
+        asked = Asked(table, only, candidates, against, batches, allow_spills, index, plot, output_format)
+        ctx.exit(_FAILED if not run(asked) else 0)
+    if only or candidates:
+        raise click.UsageError("--only and --candidates are for --suite")
+    if not files:
+        raise click.MissingParameter(ctx=ctx, param=ctx.command.params[0])
     if plot is not None:
         keep_inputs([plot], files)
     subjects = _subjects(files, names)
     chosen = Settings(batches=batches, allow_spills=allow_spills, time=not verify_only)
     with Gpu(index) as gpu:
-        baseline = None if verify_only else _baseline(against)
-        steps = len(subjects) * len(shapes)
-        with click.progressbar(
-            length=steps,
-            label="measuring",
-            file=sys.stderr,
-            hidden=not is_terminal(sys.stderr),
-            item_show_func=lambda title: title,
-        ) as bar:
-            found = measure(
-                gpu, subjects, shapes, baseline, chosen, lambda title: bar.update(1, current_item=title)
-            )
+        baseline = None if verify_only else baseline_of(against)
+        with steps_shown(len(subjects) * len(shapes)) as step:
+            found = measure(gpu, subjects, shapes, baseline, chosen, step)
     if plot is not None:
         _draw(found, plot)
     if output_format == "json":
@@ -118,21 +131,6 @@ def _subjects(files: tuple[str, ...], names: tuple[str, ...]) -> list[Subject]:
         for name in program.schedules
         if not wanted or name in wanted
     ]
-
-
-def _baseline(against: str) -> Baseline | None:
-    from gemmdsl.bench.baseline import cublas
-    from gemmdsl.diagnostics import GemmError, render_all
-
-    if against == "none":
-        return None
-    try:
-        return cublas()
-    except GemmError as missing:
-        if against == "cublas":
-            raise
-        click.echo(render_all(missing.diagnostics).replace("error", "note", 1), nl=False, err=True)
-        return None
 
 
 def _draw(found: Report, path: Path) -> None:

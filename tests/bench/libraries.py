@@ -20,7 +20,7 @@ def torch(world: World) -> ModuleType:
         assert device == "cuda:0"
         interface = shown.__cuda_array_interface__
         shape = interface["shape"]
-        return strided(interface["data"][0], shape, (shape[1], 1))
+        return strided(interface["data"][0], shape, (interface["strides"][0] // 4, 1))
 
     @contextmanager
     def use(stream: Any) -> Iterator[None]:
@@ -29,7 +29,7 @@ def torch(world: World) -> ModuleType:
         current.pop()
 
     def mm(a: Any, b: Any, out: Any) -> None:
-        assert out.flags.c_contiguous
+        assert out.strides[1] == 4
 
         def work() -> None:
             world.clock += world.milliseconds("cublas")

@@ -1,10 +1,12 @@
 """What has to be shown on a GPU once for each release, in a few minutes: `python -m tests.gpu.evidence PART`.
 
-    times     every example schedule verified and timed at eleven shapes; the ladder and its plot
-    drawn     200 drawn schedules times 20 cases, right on the GPU and equal to the emulator bit by bit
-    sanitize  every entry point of every example under the four tools of compute-sanitizer
-    repeat    100 runs of every example give the same bits; a product of more than 2^31 elements
-    tests     the tests of tests/gpu
+    times       every example schedule verified and timed at eleven shapes; the ladder and its plot
+    suite       the suite of examples/suite.toml, as JSON, as a table and as a plot
+    candidates  the same with every schedule for each product, ranked
+    drawn       200 drawn schedules times 20 cases, right on the GPU and equal to the emulator bit by bit
+    sanitize    every entry point of every example under the four tools of compute-sanitizer
+    repeat      100 runs of every example give the same bits; a product of more than 2^31 elements
+    tests       the tests of tests/gpu
 
 Each part writes a log, and what else it makes, into the folder --out, and ends with one line that says what
 came of it.  Exit status 1 when something is not as it must be.
@@ -29,9 +31,11 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from gemmdsl.api import compile_spec
-from gemmdsl.bench import Settings, Subject, measure, report
+from gemmdsl.bench import Settings, Subject, measure, report, suite_report
 from gemmdsl.bench.baseline import cublas
 from gemmdsl.bench.plot import drawn as draw_plot
+from gemmdsl.bench.suite import hurried, run_suite, tasks_of
+from gemmdsl.bench.suite_table import load_table
 from gemmdsl.bench.support import text as support_text
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
@@ -55,6 +59,7 @@ SHAPES = [
     (35, 79, 19),
     (30000, 64, 64),
 ]
+SUITE = examples.FOLDER / "suite.toml"
 LARGE = (46_400, 46_400, 32)
 REPEATS = 100
 CHUNK = 4
@@ -208,6 +213,35 @@ def times(out: Path, say: Say, processes: int) -> bool:
     return not report.failed(found.rows)
 
 
+def suite(out: Path, say: Say, processes: int, commit: str = "") -> bool:
+    return _suite(out, say, processes, commit, "suite", Settings())
+
+
+def candidates(out: Path, say: Say, processes: int, commit: str = "") -> bool:
+    return _suite(out, say, processes, commit, "candidates", hurried(Settings(batches=5)), every=True)
+
+
+def _suite(
+    out: Path, say: Say, processes: int, commit: str, name: str, chosen: Settings, every: bool = False
+) -> bool:
+    table = load_table(SUITE)
+    tasks = tasks_of(table, table.products, every)
+    texts = dict.fromkeys(subject.kernel.source for task in tasks for subject in task.subjects)
+    with Gpu() as device:
+        compile_all([support_text(), *texts], device.limits.target, processes)
+        say("compiled")
+        found = run_suite(device, SUITE.name, tasks, cublas(), chosen, commit=commit)
+    (out / f"{name}.json").write_text(suite_report.suite_json(found))
+    (out / f"{name}.txt").write_text(suite_report.suite_table(found))
+    try:
+        (out / f"{name}.svg").write_bytes(suite_report.suite_plot(found, "svg"))
+    except GemmError as problem:
+        say(str(problem))
+    say(suite_report.suite_table(found))
+    say(f"{name}: {suite_report.verdict(found)}")
+    return not suite_report.suite_failed(found)
+
+
 def drawn(out: Path, say: Say, processes: int, count: int = 200, per_spec: int = 20) -> bool:
     with Gpu() as device:
         target = device.limits.target
@@ -322,6 +356,8 @@ def _target() -> str:
 
 PARTS: dict[str, Callable[[Path, Say, int], bool]] = {
     "times": times,
+    "suite": suite,
+    "candidates": candidates,
     "drawn": drawn,
     "sanitize": sanitize,
     "repeat": repeat,
@@ -333,8 +369,10 @@ PARTS: dict[str, Callable[[Path, Say, int], bool]] = {
 @click.argument("parts", nargs=-1, required=True, type=click.Choice(list(PARTS)))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True)
 @click.option("--processes", type=int, default=os.cpu_count() or 1, show_default=True)
-def main(parts: tuple[str, ...], out: Path, processes: int) -> None:
+@click.option("--commit", default="", help="What the suite names as its commit, where git does not tell.")
+def main(parts: tuple[str, ...], out: Path, processes: int, commit: str) -> None:
     """Run parts of the evidence."""
+    named = {"suite": partial(suite, commit=commit), "candidates": partial(candidates, commit=commit)}
     out.mkdir(parents=True, exist_ok=True)
     good = True
     with (out / "evidence.log").open("a", encoding="utf-8") as log:
@@ -348,7 +386,7 @@ def main(parts: tuple[str, ...], out: Path, processes: int) -> None:
         for part in parts:
             started = time.perf_counter()
             try:
-                right = PARTS[part](out, say, processes)
+                right = (PARTS | named)[part](out, say, processes)
             except Exception as problem:
                 # The other parts are worth their time all the same.
                 right = False

@@ -1,4 +1,7 @@
-"""Tables for docs/performance.md from what the evidence wrote: `python -m tests.gpu.tables times.json`."""
+"""Tables for docs/performance.md from what the evidence wrote: `python -m tests.gpu.tables times.json`.
+
+The file is `times.json`, `suite.json` or `candidates.json`.
+"""
 
 from __future__ import annotations
 
@@ -51,5 +54,33 @@ def _cell(row: Row | None) -> str:
     )
 
 
+def suite(data: dict[str, Any]) -> Iterator[str]:
+    """Lines of Markdown: what the suite is from, a row for each product, and the mean."""
+    origin = [f"{data['device']}", f"driver {data['driver']}", f"CUDA {data['toolkit']}", data["against"]]
+    origin += [f"gemmdsl {data['gemmdsl']} at {data['commit']}", data["date"]]
+    ceilings = data["ceilings"]
+    yield ", ".join(origin) + "."
+    yield (
+        f"In the same run, FMAs reach {ceilings['flops'] / 1e12:.1f} TFLOP/s, a copy"
+        f" {ceilings['bytes'] / 1e12:.2f} TB/s, and a launch takes {ceilings['launch_seconds'] * 1e6:.2f} us."
+    )
+    yield ""
+    yield "| product | schedule | path | us | TFLOP/s | TB/s | x cuBLAS | bound | of it |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for entry in data["entries"]:
+        row, name = entry["row"], entry["product"]["name"]
+        if entry["bound"] is None:
+            told = f"{row['status']}: {row['reason']}"
+            yield f"| {name} | `{row['schedule']}` | {row['entry']} | {told} | | | | | |"
+            continue
+        cells = [name, f"`{row['schedule']}`", row["entry"], f"{row['seconds'] * 1e6:.2f}"]
+        cells += [f"{row['tflops']:.2f}", f"{entry['traffic_tbs']:.2f}"]
+        cells += [f"{row['ratio']:.3f}", entry["bound"], f"{entry['share']:.0%}"]
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+    yield f"Geometric mean {data['geometric_mean']:.3f}; the worst is {data['worst']}."
+
+
 if __name__ == "__main__":
-    print("\n".join(tables(json.loads(Path(sys.argv[1]).read_text()))))
+    read = json.loads(Path(sys.argv[1]).read_text())
+    print("\n".join(suite(read) if read.get("schema", "").startswith("gemmdsl.suite/") else tables(read)))

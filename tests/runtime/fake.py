@@ -471,9 +471,11 @@ def _check(
     m: int, n: int, c: int, row: int, col: int, total: int, size: int, alpha: float, beta: float,
     gamma: float, seed: int, tally: int,
 ) -> None:  # fmt: skip
-    old = np.zeros(m * n)
+    # What was filled ends with the padding of the last line; the first values are the same without.
+    count = 1 + (m - 1) * row + (n - 1) * col
+    old = np.zeros(count)
     if beta:
-        old = beta * _values(m * n, seed, 0).astype(np.float64)
+        old = beta * _values(count, seed, 0).astype(np.float64)
     before = np.lib.stride_tricks.as_strided(old, (m, n), (8 * row, 8 * col))
     error = np.abs(strided(c, (m, n), (row, col)) - (alpha * _doubles(total, (m, n)) + before))
     wrong = ~(error <= gamma * (abs(alpha) * _doubles(size, (m, n)) + np.abs(before)))

@@ -16,7 +16,7 @@ from gemmdsl.testing.schedules import SMALL
 from gemmdsl.testing.schedules import specs as any_specs
 from tests import examples
 from tests.bench import libraries
-from tests.gpu import evidence
+from tests.gpu import evidence, tables
 from tests.runtime.fake import World
 
 FEW = [("tiles.gemm", "odd"), ("ladder.gemm", "v0_naive")]
@@ -66,6 +66,26 @@ def test_times(small: World, tmp_path: Path) -> None:
     assert said[-1] == "times: 2 timed"
     rows = json.loads((tmp_path / "times.json").read_text())["rows"]
     assert [row["status"] for row in rows] == ["timed", "timed"]
+
+
+@pytest.mark.parametrize("part", ["suite", "candidates"])
+def test_suite(small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    table = tmp_path / "few.toml"
+    table.write_text(
+        f'files = ["{examples.FOLDER / "tiles.gemm"}"]\n'
+        'products = [\n{ shape = "36x51x10", schedule = "odd" },\n{ shape = 20, schedule = "odd" } ]'
+    )
+    monkeypatch.setattr(evidence, "SUITE", table)
+    for name in examples.program("tiles.gemm").schedules:
+        small.know(examples.kernel("tiles.gemm", name).cuda)
+    said: list[str] = []
+    assert getattr(evidence, part)(tmp_path, said.append, 1, commit="abc")
+    assert said[-1] == f"{part}: geometric mean 1.000 x cuBLAS, worst 1.000 (36x51x10); 2 timed"
+    data = json.loads((tmp_path / f"{part}.json").read_text())
+    assert data["commit"] == "abc"
+    lines = list(tables.suite(data))
+    assert "| 36x51x10 | `odd` | general | 1000.00 |" in "\n".join(lines)
+    assert "gemmdsl 0.1.0 at abc" in lines[0]
 
 
 def test_drawn(small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
