@@ -249,13 +249,11 @@ def div(left: Expr, right: Expr) -> Expr:
     """left / right for a positive constant right; sheds every multiple of it."""
     _refuse_negative(left)
     divisor = constant(right)
-    if divisor is None:
-        return _make("/", left, right, 0, left.hi)
-    assert divisor > 0
+    assert divisor is None or divisor > 0
     if divisor == 1:
         return left
-    if constant(left) is not None:
-        return _make("/", left, right, 0, 0)
+    if divisor is None or constant(left) is not None:
+        return _make("/", left, right, 0, left.hi)
     multiples, rest = _split_multiples(left, divisor)
     if rest is None or 0 <= rest.lo <= rest.hi < divisor:
         quotient: Expr = Int(0)
@@ -270,13 +268,11 @@ def mod(left: Expr, right: Expr) -> Expr:
     """left % right for a positive constant right; sheds every multiple of it."""
     _refuse_negative(left)
     divisor = constant(right)
-    if divisor is None:
-        return _make("%", left, right, 0, right.hi)
-    assert divisor > 0
+    assert divisor is None or divisor > 0
     if divisor == 1:
         return Int(0)
-    if constant(left) is not None:
-        return _make("%", left, right, 0, 0)
+    if divisor is None or constant(left) is not None:
+        return _make("%", left, right, 0, right.hi)
     _, rest = _split_multiples(left, divisor)
     if rest is None:
         return Int(0)

@@ -59,7 +59,6 @@ class AxisMap:
     `stride` apart.
     """
 
-    axis: str
     block: Named
     count: Named
     piece: Named
@@ -105,21 +104,20 @@ class ThreadTile:
 
 
 def _axis(axis: str, block: Named, tile: ThreadTile, stride: Expr, first: Expr) -> AxisMap:
-    which = 0 if axis == "M" else 1
-    count = Named(f"THREAD_{axis}", Int(tile.thread[which]), "outputs of a thread")
-    solid = tile.piece[which] == tile.thread[which]
-    piece = count if solid else Named(f"PIECE_{axis}", Int(tile.piece[which]), "neighbouring ones")
-    if not solid:
+    count, piece = _count(tile, axis), _piece(tile, axis)
+    if piece != count:
         stride = Named(f"PIECE_STRIDE_{axis}", stride * piece, "from piece to piece")
     name = "thread_row" if axis == "M" else "thread_col"
-    return AxisMap(axis, block, count, piece, stride, Bound(name, first))
+    return AxisMap(block, count, piece, stride, Bound(name, first))
+
+
+def _count(tile: ThreadTile, axis: str) -> Named:
+    return Named(f"THREAD_{axis}", Int(tile.thread[0 if axis == "M" else 1]), "outputs of a thread")
 
 
 def _piece(tile: ThreadTile, axis: str) -> Named:
-    which = 0 if axis == "M" else 1
-    if tile.piece[which] == tile.thread[which]:
-        return Named(f"THREAD_{axis}", Int(tile.thread[which]), "outputs of a thread")
-    return Named(f"PIECE_{axis}", Int(tile.piece[which]), "neighbouring ones")
+    count, piece = _count(tile, axis), tile.piece[0 if axis == "M" else 1]
+    return count if piece == count.value else Named(f"PIECE_{axis}", Int(piece), "neighbouring ones")
 
 
 def grid_map(block_m: Named, block_n: Named, tile: ThreadTile, rows_first: bool) -> ThreadMap:
@@ -128,8 +126,8 @@ def grid_map(block_m: Named, block_n: Named, tile: ThreadTile, rows_first: bool)
     Neighbouring threads follow each other along N, or along M when `rows_first` (a column-major C, whose
     stores then stay coalesced).
     """
-    per_m = Named("THREADS_M", block_m // Named("THREAD_M", Int(tile.thread[0]), "outputs of a thread"))
-    per_n = Named("THREADS_N", block_n // Named("THREAD_N", Int(tile.thread[1]), "outputs of a thread"))
+    per_m = Named("THREADS_M", block_m // _count(tile, "M"))
+    per_n = Named("THREADS_N", block_n // _count(tile, "N"))
     threads = Named("THREADS", per_m * per_n, "of a block")
     thread = Var("thread", threads.value)
     y, x = (thread % per_m, thread // per_m) if rows_first else (thread // per_n, thread % per_n)
@@ -349,23 +347,16 @@ class CopyMap:
         The way is from there to element `element` of copy `copy`.  None where it depends on the thread, as
         it may for a swizzled tile.
         """
-        parts = self.walk()
-        if parts is None:
-            return None
-        first = tile.place(*self._oriented(*parts[0]))
         place = tile.place(*self.coordinates(self.contiguous + element))
         names = frozenset((self.copy.name, *free(element)))
         (row, row_on), (col, col_on) = (split(part, names) for part in place)
-        if (row, col) != first or not free(row_on) | free(col_on) <= names:
+        if not free(row_on) | free(col_on) <= names:
             return None
         return row * tile.row_length + col, row_on * tile.row_length + col_on
 
     def coordinates(self, contiguous: Expr) -> tuple[Expr, Expr]:
         """(M or N, k) coordinates of the element at `contiguous` in this copy's row."""
-        return self._oriented(self.strided, contiguous)
-
-    def _oriented(self, strided: Expr, contiguous: Expr) -> tuple[Expr, Expr]:
-        return (contiguous, strided) if self.operand.strided == "K" else (strided, contiguous)
+        return (contiguous, self.strided) if self.operand.strided == "K" else (self.strided, contiguous)
 
 
 def copy_map(tile: SharedTile, threads: Named, width: int) -> CopyMap:

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from gemmdsl.index import Named
 from gemmdsl.ir import Kernel, Staging, Stmt
+from gemmdsl.spec import StagedName
 
 
-def map_staging(kernel: Kernel, change: Callable[[Staging], Staging]) -> Kernel:
-    """`kernel` with `change` applied to each operand's staging; the same object if nothing changed."""
+def map_staging(kernel: Kernel, change: Callable[[StagedName, Staging], Staging]) -> Kernel:
+    """`kernel` with `change` applied to each operand and its staging; the same object if nothing changed."""
     if kernel.staging is None:
         return kernel
     a, b = kernel.staging
-    changed = (change(a), change(b))
+    changed = (change("A", a), change("B", b))
     if changed[0] is a and changed[1] is b:
         return kernel
     return replace(kernel, staging=changed)

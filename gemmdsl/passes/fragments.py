@@ -77,8 +77,7 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     waits = tuple(statement for statement in body if isinstance(statement, (WaitGroups, Barrier)))
     moves = tuple(statement for statement in body[:at] if statement not in waits)
     after = tuple(statement for statement in body[at + 1 :] if statement not in waits)
-    assert kernel.staging is not None
-    slots = kernel.staging[0].tile.stages
+    slots = kernel.buffers
     assert slots is not None, "the checker asks for buffers"
     k = Var("k", block_k.value - 1)
     copies: tuple[Stmt, ...] = tuple(statement for statement in moves if isinstance(statement, If))

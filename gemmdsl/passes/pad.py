@@ -7,6 +7,7 @@ from dataclasses import replace
 from gemmdsl.ir import Kernel, Staging
 from gemmdsl.layout import padded
 from gemmdsl.passes._tiles import map_staging
+from gemmdsl.spec import StagedName
 
 
 def pad(kernel: Kernel) -> Kernel:
@@ -16,9 +17,8 @@ def pad(kernel: Kernel) -> Kernel:
     After: row r starts r * N words later.  Needs: the padded row still holds whole vectors.
     """
 
-    def change(staging: Staging) -> Staging:
-        name = staging.tile.operand.name
-        extra = 0 if name == "C" else kernel.spec.schedule.stage(name).pad
+    def change(name: StagedName, staging: Staging) -> Staging:
+        extra = kernel.spec.schedule.stage(name).pad
         return replace(staging, tile=padded(staging.tile, extra)) if extra else staging
 
     return map_staging(kernel, change)

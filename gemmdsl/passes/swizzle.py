@@ -7,6 +7,7 @@ from dataclasses import replace
 from gemmdsl.ir import Kernel, Staging
 from gemmdsl.layout import swizzled
 from gemmdsl.passes._tiles import map_staging
+from gemmdsl.spec import StagedName
 
 
 def swizzle(kernel: Kernel) -> Kernel:
@@ -17,10 +18,8 @@ def swizzle(kernel: Kernel) -> Kernel:
     a power-of-two number of units.
     """
 
-    def change(staging: Staging) -> Staging:
-        name = staging.tile.operand.name
-        if name == "C" or not kernel.spec.schedule.stage(name).swizzle:
-            return staging
-        return replace(staging, tile=swizzled(staging.tile, kernel.spec.schedule.stage(name).unit))
+    def change(name: StagedName, staging: Staging) -> Staging:
+        stage = kernel.spec.schedule.stage(name)
+        return replace(staging, tile=swizzled(staging.tile, stage.unit)) if stage.swizzle else staging
 
     return map_staging(kernel, change)

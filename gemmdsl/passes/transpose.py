@@ -7,6 +7,7 @@ from dataclasses import replace
 from gemmdsl.ir import Kernel, Staging
 from gemmdsl.layout import shared_tile
 from gemmdsl.passes._tiles import map_staging
+from gemmdsl.spec import StagedName
 
 
 def transpose(kernel: Kernel) -> Kernel:
@@ -17,10 +18,10 @@ def transpose(kernel: Kernel) -> Kernel:
     global memory stay as they were, their elements are stored to different rows.
     """
 
-    def change(staging: Staging) -> Staging:
-        tile = staging.tile
-        if tile.operand.name == "C" or not kernel.spec.schedule.stage(tile.operand.name).transpose:
+    def change(name: StagedName, staging: Staging) -> Staging:
+        if not kernel.spec.schedule.stage(name).transpose:
             return staging
+        tile = staging.tile
         fragment, depth = (tile.cols, tile.rows) if tile.k_outer else (tile.rows, tile.cols)
         return replace(staging, tile=shared_tile(tile.operand, fragment, depth, transpose=True))
 

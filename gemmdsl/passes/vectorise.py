@@ -8,6 +8,7 @@ from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, Staging
 from gemmdsl.layout import copy_map
 from gemmdsl.passes._tiles import map_staging
+from gemmdsl.spec import StagedName
 
 
 def vectorise(kernel: Kernel) -> Kernel:
@@ -19,9 +20,8 @@ def vectorise(kernel: Kernel) -> Kernel:
     """
     schedule = kernel.spec.schedule
 
-    def change(staging: Staging) -> Staging:
-        name = staging.tile.operand.name
-        stage = schedule.stage("A" if name == "A" else "B")
+    def change(name: StagedName, staging: Staging) -> Staging:
+        stage = schedule.stage(name)
         if (stage.load, stage.store, stage.read) == (1, 1, 1):
             return staging
         return replace(

@@ -143,6 +143,7 @@ def test_split_separates_variables_and_loses_nothing(pair: tuple[Expr, str]) -> 
 
 THREAD, COPY = Var("thread", 256), Var("copy", 4)
 THREADS, PER_ROW = Named("THREADS", Int(256)), Named("PER_ROW", Int(2))
+THREE = Named("THREE", Int(3))
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,11 @@ THREADS, PER_ROW = Named("THREADS", Int(256)), Named("PER_ROW", Int(2))
         (lambda: (THREAD * 8 + COPY) // Int(8), "thread"),
         (lambda: (THREAD * 8 + COPY * 3) // Int(9), "(thread * 8 + copy * 3) / 9"),
         (lambda: (THREAD * 8) % Int(4), "0"),
+        (lambda: (8 + THREAD) // Int(4), "thread / 4 + 2"),
+        (lambda: (THREAD * 8 + THREE) // Int(8), "thread"),
+        (lambda: (THREAD * 8 + THREE) % Int(8), "THREE"),
+        (lambda: (THREAD * 8 + Var("few", 9)) // Int(8), "few / 8 + thread"),
+        (lambda: (THREAD * 8 + Var("few", 9)) % Int(8), "few % 8"),
         (lambda: THREAD // Var("count"), "thread / count"),
         (lambda: THREAD % Var("count"), "thread % count"),
         (lambda: either(Int(0), less(COPY, THREAD)), "copy < thread"),
@@ -267,6 +273,8 @@ def test_a_choice_that_is_known_is_none() -> None:
         (lambda: wrap(COPY + 1, Int(4)), 0, 3),
         (lambda: choose(less(COPY, Int(2)), COPY + 5, THREAD), 0, 255),
         (lambda: THREADS * PER_ROW, 512, 512),
+        (lambda: THREADS // THREE, 85, 85),
+        (lambda: THREADS % THREE, 1, 1),
         (lambda: Bound("x", COPY + 1), 1, 4),
         (lambda: Var("n") + 1, 1, UNBOUNDED),
         (lambda: Var("n") * Var("m"), 0, UNBOUNDED),
@@ -322,6 +330,7 @@ def test_values_of_every_kind_of_expression() -> None:
         (either(COPY, THREAD), 1),
         (choose(less(COPY, Int(2)), Int(7), THREAD), 5),
         (choose(less(COPY, Int(3)), Int(7), THREAD), 7),
+        (choose(less(COPY, Int(3)), THREAD, Int(7)), 5),
         (Bound("x", THREAD - COPY), 3),
     ):
         assert evaluate(expr, values) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,8 +60,13 @@ def program(path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_compiler_that_is_too_old(own_cache: Path, monkeypatch: pytest.MonkeyPatch, checked: bool) -> None:
-    monkeypatch.setenv("CXX", "g++ -U__GNUC__ -D__GNUC__=8")
+@pytest.mark.parametrize(("compiler", "version"), [("g++", "__GNUC__=8"), ("clang++", "__clang_major__=11")])
+def test_a_compiler_that_is_too_old(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, compiler: str, version: str, checked: bool
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    monkeypatch.setenv("CXX", f"{compiler} -U{version.partition('=')[0]} -D{version}")
     with pytest.raises(ToolError, match=r"is too old: the emulator needs GCC 9, Clang 12 or later") as caught:
         run(fresh(), EYE, EYE, checked=checked)
     assert caught.value.diagnostics[0].code == "G917"

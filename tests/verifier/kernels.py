@@ -84,6 +84,9 @@ SPECS: dict[str, Spec] = {
         stage_a=Stage(4, 4, swizzle=True),
         stage_b=Stage(4, 1, 4, swizzle=True, transpose=True),
     ),
+    "exchanged": spec(
+        **PIECES, a=COLUMN, stage_a=Stage(load=4, transpose=True), stage_b=Stage(load=4, transpose=True)
+    ),
     "odd": spec(
         block_m=60,
         block_n=70,
