@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.int64]
 
-OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "wrap"]
+OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ OPERATORS: dict[OpKind, Operator] = {
     "!=": Operator(lambda left, right: (left != right) * 1, 5),
     "^": Operator(operator.xor, 3),
     "||": Operator(lambda left, right: ((left != 0) | (right != 0)) * 1, 2),
+    "min": Operator(lambda left, right: left + (right - left) * (right < left), 0),
     "wrap": Operator(operator.mod, 0),
 }
 # Stands for "no bound known": sizes and leading dimensions are run-time values.
@@ -326,6 +327,15 @@ def choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
     if known is not None:
         return then if known else otherwise
     return then if then == otherwise else Choice(condition, then, otherwise)
+
+
+def least(left: Expr, right: Expr) -> Expr:
+    """The smaller of the two: CUDA's `min`."""
+    if left.hi <= right.lo:
+        return left
+    if right.hi <= left.lo:
+        return right
+    return _make("min", left, right, min(left.lo, right.lo), min(left.hi, right.hi))
 
 
 def wrap(left: Expr, right: Expr) -> Expr:

@@ -12,7 +12,7 @@ from typing import Any, assert_never, cast, get_args
 
 from gemmdsl import syntax
 from gemmdsl.rules import find
-from gemmdsl.rules_options import Extents, FmaAxis, Options, StageOptions
+from gemmdsl.rules_options import Extents, FmaAxis, Options, RasterAxis, StageOptions
 from gemmdsl.rules_sizes import MAX_MULTIPLE
 from gemmdsl.source import Span
 from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName, StagedName
@@ -28,6 +28,7 @@ Value = (
     | tuple[int, bool, int]
     | tuple[int, StagedName]
     | tuple[FmaAxis, bool]
+    | tuple[int, RasterAxis]
 )
 
 _AXES = get_args(Axis)
@@ -78,7 +79,17 @@ UNKNOWN = Words(
     {},
     frozenset(
         (
-            *("problem", "target", "block", "buffers", "fragments", "fma", "min_blocks", "C.vector"),
+            *(
+                "problem",
+                "target",
+                "block",
+                "buffers",
+                "fragments",
+                "fma",
+                "raster",
+                "min_blocks",
+                "C.vector",
+            ),
             *(f"assume.{name}" for name in (*_AXES, *_OPERANDS)),
             *(key for group in _GROUPS for key in group),
         )
@@ -102,6 +113,7 @@ def options_of(entries: Entries) -> Options:
     buffers, asynchronous, copy_step = found.get("buffers", (None, False, 0))
     fragments, read_first = found.get("fragments", (None, "A"))
     fma_along, fma_snake = found.get("fma", (None, False))
+    raster, raster_along = found.get("raster", (None, "M"))
 
     def stage(name: str) -> StageOptions:
         return StageOptions(
@@ -135,6 +147,8 @@ def options_of(entries: Entries) -> Options:
         read_first=read_first,
         fma_along=fma_along,
         fma_snake=fma_snake,
+        raster=raster,
+        raster_along=raster_along,
         min_blocks=found.get("min_blocks"),
         assumptions=(*multiples, *aligned),
     )
@@ -217,6 +231,11 @@ class _Merge:
                 if self._known(along, "axis", get_args(FmaAxis), "fma"):
                     axis = cast(FmaAxis, along.text)
                     self._put("fma", (axis, snake), f"fma along {axis}{' snake' * snake}", option)
+            case syntax.Raster(count, along):
+                if along is None or self._known(along, "axis", get_args(RasterAxis), "raster"):
+                    raster_along = cast(RasterAxis, along.text if along else "M")
+                    text = f"raster {count.value}" + (f" along {raster_along}" if along else "")
+                    self._put("raster", (count.value, raster_along), text, option)
             case syntax.MinBlocks(count):
                 self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
                 if count.value == 0:

@@ -10,10 +10,10 @@ thread's copies of one tile, `k` walks the K tile.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, coordinate
-from gemmdsl.index import Bound, Expr, Int, Named, Var
+from gemmdsl.index import Bound, Expr, Int, Named, Var, least
 from gemmdsl.index_parts import free, split
 from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
@@ -30,11 +30,14 @@ def block_size(axis: str, extent: int) -> Named:
 class GridMap:
     """Which tile of C each block computes: tile row and tile column of block `block` of the grid.
 
-    C has `blocks_m` x `blocks_n` tiles, run-time values both; the grid is one-dimensional.
+    C has `blocks_m` x `blocks_n` tiles, run-time values both; the grid is one-dimensional.  Blocks go through
+    `group` rows of tiles at a time (columns, `along` N), one where it is None; see `raster_grid`.
     """
 
     row: Expr
     col: Expr
+    group: Named | None = None
+    along: Literal["M", "N"] = "M"
 
     def origin(self, block_m: Named, block_n: Named) -> tuple[Expr, Expr]:
         """First row and column of the block's tile of C: what BLOCK_ROW and BLOCK_COL stand for."""
@@ -46,9 +49,32 @@ BLOCKS_M = Var("blocks_m")
 BLOCKS_N = Var("blocks_n")
 
 
+def raster_grid(tiles: int, along: Literal["M", "N"]) -> GridMap:
+    """Blocks through groups of `tiles` rows of tiles, or columns of tiles `along` N.
+
+    Within a group of rows they go down its first column, then down the next one: blocks that run at the same
+    time share rows of A and columns of B.  The last group has what rows are left.  With one row to a group
+    this is one row after the other.
+    """
+    lines, across = (BLOCKS_M, BLOCKS_N) if along == "M" else (BLOCKS_N, BLOCKS_M)
+    name = "row" if along == "M" else "col"
+    if tiles == 1:
+        group, line, place = None, BLOCK // across, BLOCK % across
+    else:
+        group = Named("RASTER", Int(tiles), f"{'rows' if along == 'M' else 'columns'} of tiles in a group")
+        # A group is no larger than the grid, so that no product here is more than the number of blocks.
+        size = Bound("group_blocks", least(group, lines) * across)
+        first = Bound(f"group_{name}", (BLOCK // size) * group)
+        count = Bound(f"group_{name}s", least(group, lines - first))
+        inside = Bound("group_block", BLOCK % size)
+        line, place = first + inside % count, inside // count
+    row, col = (line, place) if along == "M" else (place, line)
+    return GridMap(row, col, group, along)
+
+
 def row_grid() -> GridMap:
     """Blocks one row of tiles after the other."""
-    return GridMap(BLOCK // BLOCKS_N, BLOCK % BLOCKS_N)
+    return raster_grid(1, "M")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ def print_kernel(kernel: Kernel) -> str:
     lines.append(f"passes {', '.join(kernel.applied) or 'none'}")
     lines += _section("constants", _constants(kernel))
     row, col = kernel.grid.origin(kernel.block_m, kernel.block_n)
-    lines += _section("grid", (f"{BLOCK_ROW.name} = {to_c(row)}", f"{BLOCK_COL.name} = {to_c(col)}"))
+    named = {bound.name: bound.value for part in (row, col) for bound in bindings(part)}
+    named |= {BLOCK_ROW.name: row, BLOCK_COL.name: col}
+    lines += _section("grid", (f"{name} = {to_c(value)}" for name, value in named.items()))
     lines += _section("threads", _threads(kernel))
     for staging in kernel.staging or ():
         lines += _section(f"tile {staging.tile.operand.name}", _staging(staging))
@@ -161,6 +163,7 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
     yield kernel.c_vector
     if kernel.fragments is not None:
         yield kernel.fragments
+    yield from (kernel.grid.row, kernel.grid.col)
 
 
 def _constants(kernel: Kernel) -> Iterator[str]:

@@ -25,6 +25,7 @@ from gemmdsl.spec import (
 
 Extents = tuple[int, ...]
 FmaAxis = Literal["M", "N"]
+RasterAxis = Literal["M", "N"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class Options:
     read_first: StagedName = "A"
     fma_along: FmaAxis | None = None
     fma_snake: bool = False
+    raster: int | None = None
+    raster_along: RasterAxis = "M"
     min_blocks: int | None = None
     assumptions: tuple[Assumption, ...] = ()
 
@@ -106,6 +109,8 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
         read_first=options.read_first,
         fma_along=options.fma_along or "N",
         fma_snake=options.fma_snake,
+        raster=1 if options.raster is None else options.raster,
+        raster_along=options.raster_along,
         min_blocks=options.min_blocks or 0,
         assumptions=options.assumptions,
     )

@@ -22,6 +22,7 @@ from gemmdsl.rules_sizes import (
     MAX_MIN_BLOCKS,
     MAX_MULTIPLE,
     MAX_PAD,
+    MAX_RASTER,
 )
 from gemmdsl.spec import WIDTHS, Assumption, LaneOrder, Problem
 from gemmdsl.target import TARGETS, WARP_SIZE, Target
@@ -118,6 +119,8 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
             return _buffers(options)
         case "fragments":
             return _fragments(options)
+        case "raster":
+            return _rasters(options)
         case "min_blocks":
             now = options.min_blocks or 1
             counts = sorted(range(1, MAX_MIN_BLOCKS + 1), key=lambda count: abs(count - now))
@@ -212,6 +215,13 @@ def _fragments(options: Options) -> Iterator[Candidate]:
     now = 1 if options.fragments is None else options.fragments
     for count in sorted(range(1, MAX_FRAGMENTS + 1), key=lambda count: abs(count - now)):
         yield f"fragments {count}{first}", replace(options, fragments=count)
+
+
+def _rasters(options: Options) -> Iterator[Candidate]:
+    along = "" if options.raster_along == "M" else f" along {options.raster_along}"
+    now = 1 if options.raster is None else options.raster
+    for count in sorted(range(1, MAX_RASTER + 1), key=lambda count: abs(count - now)):
+        yield f"raster {count}{along}", replace(options, raster=count)
 
 
 def _multiples(options: Options, axis: str) -> Iterator[Candidate]:

@@ -10,6 +10,7 @@ MAX_BLOCK_K = 256
 MAX_PAD = 64
 MAX_BUFFERS = 16
 MAX_FRAGMENTS = 2
+MAX_RASTER = 64
 MAX_MIN_BLOCKS = 32
 MAX_MULTIPLE = 65536
 
@@ -116,6 +117,19 @@ def fragments_range(case: Case) -> Findings:
 
 
 @rule(
+    "G213",
+    f"1 <= raster <= {MAX_RASTER}",
+    "blocks cannot go through {tiles} {lines} of tiles at a time",
+    ("raster",),
+    basic=True,
+)
+def raster_range(case: Case) -> Findings:
+    s = case.schedule
+    if not 1 <= s.raster <= MAX_RASTER:
+        yield ("raster",), {"tiles": s.raster, "lines": "rows" if s.raster_along == "M" else "columns"}
+
+
+@rule(
     "G501",
     f"1 <= min_blocks <= {MAX_MIN_BLOCKS}",
     "an SM cannot hold {blocks} blocks",
@@ -148,6 +162,7 @@ SIZES = (
     pad_range,
     buffers_range,
     fragments_range,
+    raster_range,
     min_blocks_range,
     multiple,
 )

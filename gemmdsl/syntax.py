@@ -199,6 +199,15 @@ class Fma:
 
 
 @dataclass(frozen=True, slots=True)
+class Raster:
+    """`raster 8 along M`: `along` is the axis."""
+
+    count: Number
+    along: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MinBlocks:
     count: Number
     span: Span
@@ -227,6 +236,7 @@ Setting = (
     | Buffers
     | Fragments
     | Fma
+    | Raster
     | MinBlocks
     | AssumeMultiple
     | AssumeAligned

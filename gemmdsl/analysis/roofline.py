@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.banks import BANKS, WORD
 from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.sectors import SECTOR
 from gemmdsl.analysis.shape import Shape, blocks, ceil_div
+from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
+from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
 from gemmdsl.target import SM_PARTITIONS, WAVEFRONTS_PER_CYCLE
+
+if TYPE_CHECKING:
+    from gemmdsl.index import Array
 
 Ceiling = Literal["FP32", "instruction issue", "L1 and shared memory", "DRAM"]
 # Sectors that the L1 cache passes on per cycle: as many bytes as shared memory does.
@@ -33,13 +40,17 @@ class Waves:
     """How the blocks of a launch fill the GPU.
 
     `waves` counts blocks over all that are resident at a time; `lost` is the part of the GPU's time that the
-    SMs with fewer blocks than the busiest one stand idle, in [0, 1].
+    SMs with fewer blocks than the busiest one stand idle, in [0, 1].  `rows` and `cols` are the rows and
+    columns of tiles of C in which the first wave's blocks lie: tiles of A and of B that it reads for each K
+    tile, which the L2 cache hands to the blocks that share them.
     """
 
     blocks: int
     resident: int
     waves: float
     lost: float
+    rows: int
+    cols: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +104,13 @@ def waves(kernel: Kernel, shape: Shape, occupancy: Occupancy) -> Waves:
     resident = max(1, occupancy.blocks) * sms
     busiest = ceil_div(count, sms)
     lost = 1 - count / (busiest * sms) if count else 0.0
-    return Waves(count, resident, count / resident, lost)
+    env: dict[str, Array | int] = {
+        BLOCK.name: np.arange(min(count, resident)),
+        BLOCKS_M.name: per_m,
+        BLOCKS_N.name: per_n,
+    }
+    rows, cols = (len(np.unique(evaluate(part, env))) for part in (kernel.grid.row, kernel.grid.col))
+    return Waves(count, resident, count / resident, lost, rows, cols)
 
 
 def roofline(

@@ -22,7 +22,7 @@ def shared_stages(kernel: Kernel) -> SharedStages | None:
 def origins(kernel: Kernel) -> tuple[Origin, ...]:
     """For each function of the text, the words of a schedule that shape it, the most telling first."""
     found = [
-        Origin("compute_block", ("buffers", "block")),
+        Origin("compute_block", ("buffers", "block", "raster")),
         Origin("store_c", ("C.vector", "thread", "block")),
         Origin("multiply_global", ("thread", "block")),
         Origin("multiply_tile", ("thread", "block")),

@@ -22,7 +22,7 @@ from gemmdsl.emit.operands import (
 from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.statements import StatementView, program_view
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, rows_left, tiles
-from gemmdsl.index import Expr, Int, Var
+from gemmdsl.index import Bound, Expr, Int, Var
 from gemmdsl.index_parts import bindings, free
 from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
 from gemmdsl.layout import BLOCKS_M, BLOCKS_N
@@ -151,12 +151,13 @@ def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
     """Where the block's tile of C begins, and what that depends on."""
     row, col = kernel.grid.origin(kernel.block_m, kernel.block_n)
     counts = {BLOCKS_M: tiles(Var("M"), kernel.block_m), BLOCKS_N: tiles(Var("N"), kernel.block_n)}
-    named = {
+    named: dict[Var | Bound, Expr] = {
         **{var: value for var, value in counts.items() if var.name in free(row) | free(col)},
+        **{bound: bound.value for part in (row, col) for bound in bindings(part)},
         BLOCK_ROW: row,
         BLOCK_COL: col,
     }
-    return tuple(Binding(var.name, text(value)) for var, value in named.items())
+    return tuple(Binding(name.name, text(value)) for name, value in named.items())
 
 
 def _uses(kernel: Kernel, kind: type[Stmt]) -> bool:

@@ -95,6 +95,7 @@ def _report(report: Model, program: Program) -> dict[str, Any]:
             "binding": roof.binding,
             "waves": roof.waves.waves,
             "lost_to_last_wave": roof.waves.lost,
+            "first_wave": {"rows_of_tiles": roof.waves.rows, "columns_of_tiles": roof.waves.cols},
             "fastest": roof.fastest,
             "slowest": roof.slowest,
         },

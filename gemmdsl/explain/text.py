@@ -12,6 +12,7 @@ from gemmdsl.explain.advice import Suggestion, as_diff
 from gemmdsl.explain.findings import Finding
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import Ownership, ownership
+from gemmdsl.spec import Schedule
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.wording import several
 
@@ -211,6 +212,10 @@ def _roofline(report: Model) -> str:
         f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {waves.waves:.2f} waves,"
         f" {waves.lost:.1%} lost to the last one"
     )
+    lines.append(
+        f"  {_raster(report.spec.schedule)}: the first wave reads {waves.rows} rows of A's tiles and"
+        f" {waves.cols} columns of B's"
+    )
     best, worst = roof.fastest, roof.slowest
     if best > 0:
         speed = report.shape.flops / best / 1e12
@@ -220,6 +225,13 @@ def _roofline(report: Model) -> str:
         )
     lines.append("  assumes boost clock, matrices moved once between DRAM and cache, no launch overhead")
     return "\n".join(lines) + "\n"
+
+
+def _raster(schedule: Schedule) -> str:
+    lines = "rows" if schedule.raster_along == "M" else "columns"
+    if schedule.raster == 1:
+        return f"blocks go through one {lines.removesuffix('s')} of tiles after the other"
+    return f"blocks go through {schedule.raster} {lines} of tiles at a time"
 
 
 def _findings(found: Sequence[Finding]) -> str:

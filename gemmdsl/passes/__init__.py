@@ -17,6 +17,7 @@ from gemmdsl.passes.fragments import fragments
 from gemmdsl.passes.launch_bounds import launch_bounds
 from gemmdsl.passes.pad import pad
 from gemmdsl.passes.ping_pong import ping_pong
+from gemmdsl.passes.raster import raster
 from gemmdsl.passes.register_blocking import register_blocking
 from gemmdsl.passes.specialise import specialise
 from gemmdsl.passes.stage_shared import stage_shared
@@ -42,6 +43,7 @@ PIPELINE: tuple[Pass, ...] = (
     async_copies,
     fma_order,
     fragments,
+    raster,
     launch_bounds,
     specialise,
 )

@@ -6,13 +6,14 @@ tiles, and K gives every number of K tiles up to two more than its pipeline is d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import lcm
 from typing import Any, get_args
 
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.cuda_source import LaunchPlan
-from gemmdsl.spec import Axis, OperandName, Spec
+from gemmdsl.spec import Axis, OperandName, Schedule, Spec
 from gemmdsl.testing.case import LANDINGS, NAMES, OPERANDS, ORDERS, Case
 
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -70,8 +71,8 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     """The cases that a kernel is tried on before anything is drawn; of each, at most `work` multiply-adds.
 
     Each axis meets each of its edges while the others are small, the three axes meet the block tile's edges
-    together, and the pipeline runs full; scalars, kinds of operands, alignment, leading dimensions and orders
-    of threads go round.
+    together, groups of tiles of a raster are whole and not, and the pipeline runs full; scalars, kinds of
+    operands, alignment, leading dimensions and orders of threads go round.
     """
     s = spec.schedule
     tile = (s.block_m, s.block_n, s.block_k or 4)
@@ -84,6 +85,7 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     for signs in product((0, -1, 1), repeat=3):
         shapes.append((tile[0] + signs[0], tile[1] + signs[1], tile[2] + signs[2]))
     shapes.append((2 * tile[0], tile[1], tile[2] * (s.buffers + 1)))
+    shapes += _groups(s)
     needed = multiples(plan)
     found: dict[Case, None] = {}
     for turn, (m, n, k) in enumerate(shapes):
@@ -95,6 +97,18 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
         for turn in (0, 1):
             found[_case(spec, plan, (unread[0], unread[1], unread[2]), turn, alpha=0.0)] = None
     return tuple(found)
+
+
+def _groups(s: Schedule) -> Iterator[tuple[int, int, int]]:
+    """Grids of a group with too few rows of tiles, of a whole one, and of both; rows are columns along N."""
+    if s.raster == 1:
+        return
+    for lines in (s.raster - 1, s.raster, s.raster + 1, 2 * s.raster - 1):
+        # The last tiles are not whole.
+        if s.raster_along == "M":
+            yield lines * s.block_m - s.block_m // 2, 2 * s.block_n + 1, 1
+        else:
+            yield 2 * s.block_m + 1, lines * s.block_n - s.block_n // 2, 1
 
 
 def _case(

@@ -17,6 +17,7 @@ from gemmdsl.rules import violations
 from gemmdsl.rules_options import (
     FmaAxis,
     Options,
+    RasterAxis,
     StageOptions,
     c_fragment,
     derive,
@@ -44,6 +45,8 @@ _WARPS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (4, 1), (3, 1), (2, 4), (1, 3)
 _COPIES = 40
 _PADS = (None, 1, 4, 2, 3, 8, 0)
 _ALONG: tuple[FmaAxis | None, ...] = (None, "M", "N")
+_RASTERS = (None, 2, 3, 1, 8)
+_RASTER_ALONG: tuple[RasterAxis, ...] = ("M", "N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +207,13 @@ def _around(draw: st.DrawFn, found: Options, problem: Problem, target: Target) -
     widths: list[int | None] = [None, *(w for w in WIDTHS if fragment % w == 0)]
     most = min(4, target.max_blocks_per_sm)
     along = draw(st.sampled_from(_ALONG))
+    raster = draw(st.sampled_from(_RASTERS))
     return replace(
         found,
         fma_along=along,
         fma_snake=along is not None and draw(st.booleans()),
+        raster=raster,
+        raster_along=draw(st.sampled_from(_RASTER_ALONG)) if raster else "M",
         c_vector=draw(st.sampled_from(widths)),
         min_blocks=draw(st.none() | st.integers(1, most)),
         assumptions=draw(_assumptions(found)),

@@ -57,6 +57,7 @@ def _plainer(options: Options) -> Iterator[Options]:
     nothing = StageOptions()
     yield replace(options, assumptions=())
     yield replace(options, min_blocks=None)
+    yield replace(options, raster=None, raster_along="M")
     yield replace(options, fma_along=None, fma_snake=False)
     yield replace(options, fragments=None, read_first="A", copy_step=0)
     yield replace(options, read_first="A")

@@ -48,6 +48,8 @@ def options_of(schedule: Schedule) -> Options:
         read_first=s.read_first,
         fma_along=s.fma_along,
         fma_snake=s.fma_snake,
+        raster=s.raster,
+        raster_along=s.raster_along,
         min_blocks=s.min_blocks or None,
         assumptions=s.assumptions,
     )
@@ -100,6 +102,9 @@ def _words(options: Options) -> list[str]:
         words.append(f"fragments {options.fragments}{first}")
     if options.fma_along is not None:
         words.append(f"fma along {options.fma_along}{' snake' * options.fma_snake}")
+    if options.raster is not None:
+        along = "" if options.raster_along == "M" else f" along {options.raster_along}"
+        words.append(f"raster {options.raster}{along}")
     if options.min_blocks is not None:
         words.append(f"min_blocks {options.min_blocks}")
     return words + [f"assume {assumption}" for assumption in options.assumptions]

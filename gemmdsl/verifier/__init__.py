@@ -21,10 +21,11 @@ from gemmdsl.ir import (
 )
 from gemmdsl.spec import StagedName
 from gemmdsl.verifier.failure import PLACEMENT, RULES, ProofError, Refuted, Rule
+from gemmdsl.verifier.grid import prove_blocks
 from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.limits import prove_limits
 from gemmdsl.verifier.names import prove_names
-from gemmdsl.verifier.outputs import prove_blocks, prove_output_vectors, prove_outputs
+from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
 from gemmdsl.verifier.paths import prove_paths
 from gemmdsl.verifier.program import Slots, depth, run
 from gemmdsl.verifier.steady import prove_steady

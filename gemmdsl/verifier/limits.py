@@ -65,6 +65,10 @@ def _prove_as_asked(kernel: Kernel) -> None:
         "fragments": (schedule.fragments, kernel.fragments.value if kernel.fragments else 1),
         "read first": (schedule.read_first, kernel.read_first),
         "fma": ((schedule.fma_along, schedule.fma_snake), (kernel.fma.along, kernel.fma.snake)),
+        "raster": (
+            (schedule.raster, schedule.raster_along),
+            (kernel.grid.group.value if kernel.grid.group else 1, kernel.grid.along),
+        ),
         "min_blocks": (schedule.min_blocks, kernel.min_blocks),
     }
     for staging, stage in zip(kernel.staging or (), (schedule.stage_a, schedule.stage_b), strict=False):

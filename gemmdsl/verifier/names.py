@@ -68,7 +68,8 @@ class _Names:
 
 def _maps(kernel: Kernel) -> Iterator[Expr]:
     """Every expression outside of the program."""
-    yield from (kernel.block_m, kernel.block_n, kernel.grid.row, kernel.grid.col, kernel.c_vector)
+    yield from (kernel.block_m, kernel.block_n, kernel.c_vector)
+    yield from (kernel.grid.row, kernel.grid.col)
     threads = kernel.threads
     for axis in (threads.rows, threads.cols):
         yield from (axis.block, axis.count, axis.piece, axis.stride, axis.first)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmdsl.index import evaluate
-from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, AxisMap, GridMap, ThreadMap
+from gemmdsl.layout import AxisMap, ThreadMap
 from gemmdsl.spec import Operand
 from gemmdsl.verifier.enumerate import first, missing_or_repeated, values
-from gemmdsl.verifier.failure import BLOCKS, OUTPUT_VECTORS, OUTPUTS, Refuted
+from gemmdsl.verifier.failure import OUTPUT_VECTORS, OUTPUTS, Refuted
 
 if TYPE_CHECKING:
     from gemmdsl.index import Array
@@ -65,28 +64,6 @@ def prove_outputs(threads: ThreadMap) -> str:
     count = rows.shape[1] * cols.shape[1]
     outputs = f"{block_m * block_n} outputs, {count} for each of {len(rows)} threads"
     return f"C tile: {outputs}, each written exactly once"
-
-
-@lru_cache(maxsize=16)
-def prove_blocks(grid: GridMap) -> str:
-    """Every tile of C has exactly one block, for every grid of up to 7 x 7 tiles and some longer ones."""
-    for rows, cols in (*((r, c) for r in range(1, 8) for c in range(1, 8)), (1, 40), (40, 1), (17, 23)):
-        env: dict[str, Array | int] = {
-            BLOCK.name: np.arange(rows * cols, dtype=np.int64),
-            BLOCKS_M.name: rows,
-            BLOCKS_N.name: cols,
-        }
-        row, col = (np.broadcast_to(evaluate(part, env), (rows * cols,)) for part in (grid.row, grid.col))
-        outside = (row < 0) | (row >= rows) | (col < 0) | (col >= cols)
-        tiles = row * cols + col
-        if outside.any() or missing_or_repeated(tiles, rows * cols) is not None:
-            raise Refuted(
-                BLOCKS,
-                f"the {rows} x {cols} tiles of C do not have one block each",
-                blocks_m=rows,
-                blocks_n=cols,
-            )
-    return "grid: each tile of C belongs to exactly one block"
 
 
 @lru_cache(maxsize=16)

@@ -26,6 +26,7 @@ from gemmdsl.index import (
     either,
     equal,
     evaluate,
+    least,
     less,
     unequal,
     wrap,
@@ -47,7 +48,7 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
         value = draw(st.integers(1, 32))
         return (Int(value) if leaf == "int" else Named(f"C{value}", Int(value))), str(value)
     left, left_text = draw(_expressions(depth - 1))
-    kind = draw(st.sampled_from(["+", "*", "/", "%", "^", "<", "==", "!=", "||", "?"]))
+    kind = draw(st.sampled_from(["+", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "?"]))
     if kind in ("/", "%"):
         value = draw(st.integers(1, 48))
         divisor = Named(f"D{value}", Int(value))
@@ -56,6 +57,8 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
     compare = {"<": less, "==": equal, "!=": unequal, "||": either}
     if kind in compare:
         return compare[kind](left, right), f"({left_text} {kind} {right_text})"
+    if kind == "min":
+        return least(left, right), f"min({left_text}, {right_text})"
     if kind == "?":
         condition, text = less(left, Int(3)), f"({left_text} < 3)"
         return choose(condition, right, left), f"({text} ? {right_text} : {left_text})"
@@ -98,6 +101,13 @@ def _in_c(text: str, values: Mapping[str, int]) -> int:
 
     def leaf() -> int:
         token = take()
+        if token == "min":
+            take("(")
+            left = choice()
+            take(",")
+            right = choice()
+            take(")")
+            return min(left, right)
         if token == "(":
             value = choice()
             take(")")
@@ -176,6 +186,9 @@ THREE = Named("THREE", Int(3))
         (lambda: wrap(COPY + 1, Named("SLOTS", Int(4))), "wrap(copy + 1, SLOTS)"),
         (lambda: wrap(COPY, Named("SLOTS", Int(4))), "copy"),
         (lambda: wrap(COPY + 3, Named("SLOTS", Int(4))), "wrap(copy + 3, SLOTS)"),
+        (lambda: least(THREAD, COPY + 1) * 2, "min(thread, copy + 1) * 2"),
+        (lambda: least(THREAD, Int(255)), "thread"),
+        (lambda: least(Int(300), THREAD), "thread"),
         (lambda: 3 + COPY, "3 + copy"),
         (lambda: 3 * COPY, "3 * copy"),
         (lambda: Int(0) ^ COPY, "copy"),
@@ -264,6 +277,7 @@ def test_a_choice_that_is_known_is_none() -> None:
         (lambda: THREAD % Var("count", 9), 0, 8),
         (lambda: THREAD % Int(5), 0, 4),
         (lambda: THREAD ^ COPY, 0, 255),
+        (lambda: least(THREAD + 2, COPY - 1), -1, 2),
         (lambda: COPY ^ Int(9), 0, 15),
         (lambda: Var("big", 257) ^ COPY, 0, 511),
         (lambda: less(COPY, THREAD), 0, 1),

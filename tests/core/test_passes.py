@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -10,7 +11,7 @@ from gemmdsl import passes
 from gemmdsl.index import Var, constant, evaluate
 from gemmdsl.index_parts import free
 from gemmdsl.ir import Barrier, For, Kernel, walk
-from gemmdsl.layout import SharedTile
+from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, SharedTile, raster_grid
 from gemmdsl.passes import build, steps
 from gemmdsl.spec import Order, Stage
 from gemmdsl.verifier import ProofError
@@ -99,3 +100,32 @@ def test_a_refuted_proof_names_the_pass(wrong: passes.Pass, monkeypatch: pytest.
     with pytest.raises(ProofError) as caught:
         steps(SPECS["async4"])
     assert caught.value.after == wrong.__name__
+
+
+def _walk(tiles: int, along: Literal["M", "N"], rows: int, cols: int) -> list[tuple[int, int]]:
+    """(row, column) of the tile of each block."""
+    grid = raster_grid(tiles, along)
+    sizes = {BLOCKS_M.name: rows, BLOCKS_N.name: cols}
+    return [
+        (int(evaluate(grid.row, env)), int(evaluate(grid.col, env)))
+        for block in range(rows * cols)
+        for env in ({BLOCK.name: block, **sizes},)
+    ]
+
+
+def test_blocks_go_down_the_columns_of_a_group() -> None:
+    """The last group has the rows that are left."""
+    assert _walk(2, "M", 5, 2) == [
+        *((0, 0), (1, 0), (0, 1), (1, 1)),
+        *((2, 0), (3, 0), (2, 1), (3, 1)),
+        *((4, 0), (4, 1)),
+    ]
+    assert _walk(1, "M", 2, 3) == [(row, col) for row in range(2) for col in range(3)]
+    assert _walk(1, "N", 2, 3) == [(row, col) for col in range(3) for row in range(2)]
+    assert _walk(8, "M", 3, 2) == [(row, col) for col in range(2) for row in range(3)]
+
+
+def test_groups_of_columns_are_groups_of_rows_turned() -> None:
+    for rows, cols in ((5, 2), (7, 9), (1, 4), (4, 1)):
+        turned = [(col, row) for row, col in _walk(3, "M", cols, rows)]
+        assert _walk(3, "N", rows, cols) == turned

@@ -84,7 +84,9 @@ schedule s on sm_75 for x { block 128x 128 x8
  B first prefer fma along N
  snake stage A { prefer load vector 4 # in A
  transpose no read vector } store C { } }
-schedule t extends s { no warp no fma no fragments buffers 3 async fragments 1 fma along M  stage A { vector 4
+schedule t extends s { no warp no fma no fragments buffers 3 async fragments 1 fma along M
+ raster 4 prefer raster # in raster
+ 8 along N stage A { vector 4
    transpose } }
 schedule u { # in u
 }
@@ -131,6 +133,9 @@ schedule t extends s {
   buffers 3 async
   fragments 1
   fma along M
+  raster 4
+  # in raster
+  prefer raster 8 along N
   stage A { vector 4  transpose }
 }
 

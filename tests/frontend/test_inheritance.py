@@ -151,6 +151,23 @@ def test_copies_fragments_and_fmas() -> None:
     assert child("fragments 1 B first").read_first == "B"
 
 
+def test_rasters() -> None:
+    plain = child("")
+    assert (plain.raster, plain.raster_along) == (1, "M")
+    assert child("raster 1") == child("raster 1 along M") == plain
+    assert (child("raster 4 along N").raster, child("raster 4 along N").raster_along) == (4, "N")
+    assert child_codes("raster 4 along K") == ["G113"]
+    assert child_codes("raster 0") == child_codes("raster -1 along N") == ["G213"]
+    assert child_codes("raster 4  raster 4 along N") == ["G115"]
+    assert child_codes("no raster") == ["G116"]
+    program = loads(
+        f"{HEAD}{BASE}schedule a extends base {{ raster 4 along N }}\n"
+        "schedule b extends a { raster 8 }\nschedule c extends a { no raster }\n"
+    )
+    found = {name: program.spec(name).schedule for name in "abc"}
+    assert [(s.raster, s.raster_along) for s in found.values()] == [(4, "N"), (8, "M"), (1, "M")]
+
+
 def test_each_word_is_inherited_and_overridden_whole() -> None:
     first = "buffers 4 async at 2  stage A { load vector 1 }  fragments 2 B first  fma along M snake"
     program = loads(

@@ -28,6 +28,7 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
     "G210": (f"{TILE} warp 8 x 256 lanes 1 x 32 paired", f"{TILE} warp 16 x 128 lanes 2 x 16 paired"),
     "G211": (f"{TILE} lanes 8 x 4", f"{TILE} lanes 8 x 4 warp 64 x 32"),
     "G212": ("block 64 x 32 thread 1 x 1", "block 32 x 32 thread 1 x 1"),
+    "G213": (f"{TILE} raster 65", f"{TILE} raster 64 along N"),
     "G301": (f"{TILE} stage B {{ load vector 3 }}", f"{TILE} stage B {{ load vector 2 }}"),
     "G302": (f"{TILE} stage B {{ pad 65 }}", f"{TILE} stage B {{ pad 64 }}"),
     "G303": ("block 8 x 8 stage A { pad 1 }", "block 8 x 8 x 8 stage A { pad 1 }"),

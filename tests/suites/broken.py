@@ -43,7 +43,7 @@ _WORDS = re.findall(
     r"\S+",
     """
 gemm problem schedule extends for on block warp lanes thread as stage store buffers async min_blocks
-assume aligned vector load read transpose swizzle pad prefer no row col column paired f32 f64
+raster along assume aligned vector load read transpose swizzle pad prefer no row col column paired f32 f64
 A B C M N K D alpha beta sm_75 sm_80 sm_999 v0 v1
 """,
 )
@@ -120,6 +120,7 @@ def options(rng: random.Random) -> Options:
         if rng.random() < 0.1
     ]
     buffers = maybe(rng.choice((1, 2, 3, 8, 16, 17)))
+    raster = maybe(rng.choice((1, 2, 5, 64, 0, 65)))
     return Options(
         block=pair() if rng.random() < 0.2 else (*pair(), max(1, number())),
         warp=maybe(pair()),  # type: ignore[arg-type]
@@ -135,6 +136,8 @@ def options(rng: random.Random) -> Options:
         copy_step=rng.choice((0, 0, 0, 1, 3, 300)) if buffers else 0,
         fragments=maybe(rng.choice((1, 2, 0, 3))),  # type: ignore[arg-type]
         fma_along=maybe(rng.choice(("M", "N"))),  # type: ignore[arg-type]
+        raster=raster,  # type: ignore[arg-type]
+        raster_along=rng.choice(("M", "N")) if raster is not None else "M",  # type: ignore[arg-type]
         min_blocks=maybe(rng.choice((1, 2, 16, 32, 33))),  # type: ignore[arg-type]
         assumptions=tuple(assumptions),
     )

@@ -74,7 +74,9 @@ DESIGNS: dict[str, Design] = {
         (16, 8, 4), thread=(4, 2), c_vector=2, buffers=4, asynchronous=True, **_async(p, 4, pad=4)
     ),
     "swizzled": lambda p: Options((16, 8, 4), thread=(4, 4), **outer(p, vector=4, swizzle=True)),
-    "odd": lambda p: Options((12, 10, 3), thread=(6, 5), piece=(3, 5), fma_along="M", fma_snake=True),
+    "odd": lambda p: Options(
+        (12, 10, 3), thread=(6, 5), piece=(3, 5), fma_along="M", fma_snake=True, raster=3
+    ),
     "turns": lambda p: Options(
         (16, 8, 4),
         thread=(4, 4),

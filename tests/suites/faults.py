@@ -152,6 +152,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "alpha ignored": ((r"scale \* acc", "acc"),),
     "inputs read when alpha is 0": ((r"alpha == 0\.0f \? 0 : K", "K"),),
     "alpha applied to nothing": ((r"depth > 0 \? alpha : 0\.0f", "alpha"),),
+    "last group of tiles not cut off": ((r"min\(RASTER, blocks_m - group_row\)", "RASTER"),),
     "32-bit offset": ((r"static_cast<int64_t>\(index\) \* ld", "index * ld"),),
     "alignment not asked for": (
         (r"const bool vectors = [^;]*;", "const bool vectors = true;"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -85,6 +87,8 @@ def test_every_option_is_reached() -> None:
     assert {(s.fma_along, s.fma_snake) for s in schedules} == {
         (along, snake) for along in ("M", "N") for snake in (False, True)
     }
+    assert {s.raster for s in schedules} >= {1, 2, 3, 8}
+    assert {s.raster_along for s in schedules} == {"M", "N"}
     for access in ("load", "store", "read"):
         assert {getattr(stage, access) for stage in stages} == {1, 2, 4}
     assert {stage.transpose for stage in stages} == {stage.swizzle for stage in stages} == {False, True}
@@ -130,6 +134,16 @@ def test_cases_are_ones_that_the_launcher_accepts(kernel: CompiledKernel) -> Non
     assert len({plan.select(case.conditions()) for case in drawn}) == len(plan.entries)
     assert any(case.offset_a % 2 and case.offset_b % 2 for case in drawn)
     assert any(len({case.lda, case.ldb, case.ldc}) == 3 for case in drawn)
+
+
+@pytest.mark.parametrize("along", ["M", "N"])
+def test_sizes_have_groups_of_tiles_that_are_whole_and_not(kernel: CompiledKernel, along: str) -> None:
+    spec = kernel.spec
+    raster = replace(spec.schedule, raster=3, raster_along="M" if along == "M" else "N")
+    cases = systematic(replace(spec, schedule=raster), kernel.launch_plan)
+    side = raster.block_m if along == "M" else raster.block_n
+    lines = {-(-(case.m if along == "M" else case.n) // side) for case in cases}
+    assert {2, 3, 4, 5} <= lines
 
 
 def test_sizes_meet_the_edges_of_tiles(kernel: CompiledKernel) -> None:

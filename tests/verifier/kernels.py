@@ -87,6 +87,8 @@ SPECS: dict[str, Spec] = {
     "exchanged": spec(
         **PIECES, a=COLUMN, stage_a=Stage(load=4, transpose=True), stage_b=Stage(load=4, transpose=True)
     ),
+    "raster": spec(**PIECES, **VECTORS, raster=4),
+    "raster_columns": spec(block_m=32, block_n=16, raster=3, raster_along="N"),
     "odd": spec(
         block_m=60,
         block_n=70,

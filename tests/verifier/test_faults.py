@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from gemmdsl.conditions import Aligned, Multiple
-from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate
+from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least
 from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging
-from gemmdsl.layout import BLOCK, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map
+from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map, raster_grid
 from gemmdsl.passes import steps
 from gemmdsl.spec import Assumption, Axis
 from gemmdsl.target import TARGETS
@@ -388,6 +388,8 @@ ASKED: dict[str, Callable[[Kernel], Kernel]] = {
     "launch bounds": lambda k: replace(k, min_blocks=1),
     "fragment read first": lambda k: replace(k, read_first="B"),
     "FMA order": lambda k: replace(k, fma=FmaOrder("M")),
+    "raster": lambda k: replace(k, grid=raster_grid(2, "M")),
+    "axis of the raster": lambda k: replace(k, grid=raster_grid(1, "N")),
 }
 
 
@@ -424,7 +426,47 @@ def _counter(change: Callable[[For], For]) -> Fault:
     return plant
 
 
+RASTER = Named("RASTER", Int(4))
+
+
+def _raster(
+    size: Expr, rows: Callable[[Expr], Expr], col: Callable[[Expr], Expr] = lambda place: place
+) -> Fault:
+    """Groups of 4 rows: blocks of a group, and rows of one that begins at `first`."""
+
+    def plant() -> Kernel:
+        group_row = (BLOCK // size) * RASTER
+        inside, group_rows = BLOCK % size, rows(group_row)
+        row, place = group_row + inside % group_rows, inside // group_rows
+        return replace(kernel("raster"), grid=GridMap(row, col(place), RASTER, "M"))
+
+    return plant
+
+
+GROUP = least(RASTER, BLOCKS_M) * BLOCKS_N
+
+
+def _left(first: Expr) -> Expr:
+    return least(RASTER, BLOCKS_M - first)
+
+
 EMITTED: dict[str, tuple[str, Fault]] = {
+    "a last group as large as the others": ("blocks", _raster(GROUP, lambda first: RASTER)),
+    "a last group that is cut off": ("blocks", _raster(GROUP, lambda first: BLOCKS_M % RASTER)),
+    "rows left of the whole grid": ("blocks", _raster(GROUP, lambda first: least(RASTER, BLOCKS_M))),
+    "groups of another size than is said": (
+        "blocks",
+        lambda: replace(kernel("raster"), grid=replace(raster_grid(4, "M"), group=Named("RASTER", Int(2)))),
+    ),
+    "groups along the other axis than is said": (
+        "blocks",
+        lambda: replace(kernel("raster"), grid=replace(raster_grid(4, "M"), along="N")),
+    ),
+    "a group of more blocks than an int counts": ("blocks", _raster(RASTER * BLOCKS_N, _left)),
+    "columns that begin anew far beyond what was enumerated": (
+        "blocks",
+        _raster(GROUP, _left, lambda col: col % Int(100_000)),
+    ),
     "every block in the first row": ("blocks", _grid(Int(0), BLOCK % BLOCKS_N)),
     "rows and columns exchanged": ("blocks", _grid(BLOCK % BLOCKS_N, BLOCK // BLOCKS_N)),
     "one guard of three left out": (
@@ -458,6 +500,10 @@ def test_what_the_text_could_not_say_is_refuted(what: str) -> None:
     with pytest.raises(ProofError) as caught:
         verify(plant(), "specialise")
     assert caught.value.rule.name == rule
+
+
+def test_the_raster_that_faults_are_planted_in_is_right() -> None:
+    assert verify(_raster(GROUP, _left)(), "raster")
 
 
 def test_an_index_that_may_be_negative_is_refused() -> None:
