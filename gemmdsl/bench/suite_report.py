@@ -115,7 +115,8 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _ranking(entry: Entry) -> str:
-    return f"  {entry.product.name}: " + ", ".join(map(_candidate, entry.candidates))
+    fitting = (row for row in entry.candidates if row.status != "unfit")
+    return f"  {entry.product.name}: " + ", ".join(map(_candidate, fitting))
 
 
 def _candidate(row: Row) -> str:

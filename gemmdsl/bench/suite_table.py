@@ -123,7 +123,7 @@ class _Reading:
 
     def schedules(self, data: Mapping[str, Any]) -> dict[str, Listed]:
         """Schedules of all files; a name that two files have is a mistake."""
-        whole = (0, len(self._source.text))
+        whole = Span(0, len(self._source.text))
         self._unknown(data, _KEYS, whole)
         files = _listed(data.get("files"), str)
         if not files:
@@ -146,14 +146,16 @@ class _Reading:
     def products(self, data: Mapping[str, Any], schedules: Mapping[str, Listed]) -> tuple[Product, ...]:
         """All products that are sound."""
         rows = _listed(data.get("products"), dict)
-        whole = (0, len(self._source.text))
+        whole = Span(0, len(self._source.text))
         if not rows:
             self._report("G955", "`products` has to be a list of products", "products", whole)
             return ()
         # TOML's reader tells no places: where each product begins a line, they are found all the same.
         starts = [match.start() for match in _START.finditer(self._source.text)]
         ends = [*starts[1:], len(self._source.text)]
-        places = list(zip(starts, ends, strict=True)) if len(starts) == len(rows) else [whole] * len(rows)
+        places: list[Span | None] = [*map(Span, starts, ends)]
+        if len(places) != len(rows):
+            places = [None] * len(rows)
         made: dict[str, Product] = {}
         for row, place in zip(rows, places, strict=True):
             product = self._product(row, place)
@@ -167,7 +169,7 @@ class _Reading:
                 self._fits(product, schedules, place)
         return tuple(made.values())
 
-    def _product(self, row: Mapping[str, Any], place: tuple[int, int]) -> Product | None:
+    def _product(self, row: Mapping[str, Any], place: Span | None) -> Product | None:
         before = len(self.found)
         self._unknown(row, _PRODUCT_KEYS, place)
         if len(self.found) > before:
@@ -189,7 +191,7 @@ class _Reading:
         product = Product(name, shape, layout, pad, str(schedule))
         return product if "name" in row else Product(product.described, shape, layout, pad, str(schedule))
 
-    def _shape(self, row: Mapping[str, Any], place: tuple[int, int]) -> tuple[int, int, int] | None:
+    def _shape(self, row: Mapping[str, Any], place: Span | None) -> tuple[int, int, int] | None:
         value = row.get("shape")
         match = _SHAPE.fullmatch(str(value)) if type(value) in (int, str) else None
         if match is None:
@@ -202,7 +204,7 @@ class _Reading:
             return None
         return m, n, k
 
-    def _fits(self, product: Product, schedules: Mapping[str, Listed], place: tuple[int, int]) -> None:
+    def _fits(self, product: Product, schedules: Mapping[str, Listed], place: Span | None) -> None:
         """Whether there is the product's schedule, and it is for the product's layout."""
         name = product.schedule
         if name not in schedules:
@@ -218,26 +220,29 @@ class _Reading:
         offered = f"for {product.layout} there is {', '.join(others)}" if others else ""
         self._report("G957", told, "schedule", place, help=offered)
 
-    def _unknown(self, row: Mapping[str, Any], known: Iterable[str], place: tuple[int, int]) -> None:
+    def _unknown(self, row: Mapping[str, Any], known: Iterable[str], place: Span | None) -> None:
         for key in row:
             if key not in known:
                 guess = nearest(key, known)
                 meant = f"did you mean `{guess}`?" if guess else f"there are {', '.join(known)}"
                 self._report("G955", f"unknown key `{key}`; {meant}", key, place)
 
-    def _report(self, code: str, told: str, word: str, place: tuple[int, int], help: str = "") -> None:
-        """Keep a finding; its place is the word within the part of the text, or the part's first line."""
-        start, end = place
-        match = re.compile(rf"\b{re.escape(word)}\b").search(self._source.text, start, end)
-        if match is not None:
-            span: Span | None = Span(match.start(), match.end())
-        elif start:
-            line = self._source.text[start:end].split("\n", 1)[0]
-            span = Span(start + len(line) - len(line.lstrip()), start + len(line))
-        else:
-            span = None
+    def _report(self, code: str, told: str, word: str, place: Span | None, help: str = "") -> None:
+        """Keep a finding; `place` is the part of the text that it is about, if that is known."""
         notes = (Note("help", help),) if help else ()
+        span = self._word(word, place) if place is not None else None
         self.found.append(Diagnostic(code, told, self._source, span, notes))
+
+    def _word(self, word: str, place: Span) -> Span | None:
+        """Where a key, or the end of a quoted value, is in a part; else the first line of a product."""
+        text = self._source.text
+        match = re.compile(rf"\b{re.escape(word)}(?=[\"']?\s*=|[\"'])").search(text, place.start, place.end)
+        if match is not None:
+            return Span(match.start(), match.end())
+        if place.end - place.start == len(text):
+            return None
+        line = text[place.start : place.end].split("\n", 1)[0]
+        return Span(place.start + len(line) - len(line.lstrip()), place.start + len(line))
 
 
 def _listed(value: object, kind: type) -> list[Any]:

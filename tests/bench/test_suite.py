@@ -26,6 +26,7 @@ from tests import examples
 from tests.bench import libraries
 from tests.runtime.fake import World
 
+GOOD = '{ shape = 5, schedule = "odd" }'
 QUICK = Settings(batches=5, batch_seconds=0.003, l2_times=0.01)
 OWN = examples.FOLDER / "suite.toml"
 FILES = f'files = ["{examples.FOLDER / "layouts.gemm"}", "{examples.FOLDER / "tiles.gemm"}"]\n'
@@ -141,6 +142,18 @@ def test_a_failure_is_told_and_the_rest_is_measured(known: World, table: Callabl
     assert json.loads(suite_json(found))["entries"][0]["bound"] is None
 
 
+def test_a_lost_device(known: World, table: Callable[..., Path]) -> None:
+    def milliseconds(name: str) -> float:
+        known.fail_waiting |= name.startswith("nt_fast_nt")
+        return 1.0
+
+    known.milliseconds = milliseconds
+    products = (GOOD, '{ shape = 6, layout = "NT", schedule = "fast_nt" }', '{ shape = 7, schedule = "odd" }')
+    found = measured(table(*products))
+    assert [entry.row.status for entry in found.entries] == ["timed", "broken", "broken"]
+    assert verdict(found).endswith("worst 1.000 (5); 2 broken, 1 timed")
+
+
 def test_a_schedule_that_does_not_fit_is_a_failure(known: World, table: Callable[..., Path]) -> None:
     known.know(examples.kernel("assume.gemm", "exact").cuda)
     files = f'files = ["{examples.FOLDER / "assume.gemm"}"]\n'
@@ -149,9 +162,6 @@ def test_a_schedule_that_does_not_fit_is_a_failure(known: World, table: Callable
     assert suite_failed(found)
     assert found.worst is None
     assert verdict(found) == "1 unfit"
-
-
-GOOD = '{ shape = 5, schedule = "odd" }'
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,7 @@ GOOD = '{ shape = 5, schedule = "odd" }'
         ('{ shape = true, schedule = "odd" }', "G955", "`shape` is of the form", "shape"),
         ('{ schedule = "odd" }', "G955", "`shape` is of the form", '{ schedule = "odd" },'),
         ("{ shape = 5 }", "G955", "`schedule` has to name a schedule", "{ shape = 5 },"),
+        ("{ shape = 5 }, # no schedule", "G955", "`schedule` has to name", "{ shape = 5 }, # no schedule,"),
         ('{ shape = 5, layout = "nt", schedule = "odd" }', "G955", "`layout` is one of NN, NT", "layout"),
         ('{ shape = 5, pad = -1, schedule = "odd" }', "G955", "`pad` is a number from 0", "pad"),
         ('{ shape = 5, name = "", schedule = "odd" }', "G955", "`name` has to be a text", "name"),
@@ -215,6 +226,7 @@ def test_a_name_that_two_files_have(table: Callable[..., Path], tmp_path: Path) 
         load_table(table(GOOD, files=FILES.replace("]", ', "copy.gemm"]')))
     assert {found.code for found in caught.value.diagnostics} == {"G956"}
     assert "both have a schedule `odd`" in str(caught.value)
+    assert caught.value.diagnostics[0].position == (1, FILES.index("]") + 4)
 
 
 def test_products_that_are_none(tmp_path: Path) -> None:
@@ -242,6 +254,7 @@ def test_products_on_one_line_have_no_place(tmp_path: Path) -> None:
     with pytest.raises(GemmError) as caught:
         load_table(path)
     assert "no file has a schedule `x`" in str(caught.value)
+    assert caught.value.diagnostics[0].position is None
 
 
 def bench(*words: str) -> Result:
