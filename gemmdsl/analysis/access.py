@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gemmdsl.analysis.banks import AccessKind
 from gemmdsl.spec import OperandName
 
 Space = Literal["shared", "global"]
@@ -53,7 +54,8 @@ class Access:
     `line` and `function` are of the emitted CUDA text; `width` is bytes per lane.  `total` is for a launch,
     `per_tile` for one block and K tile (None for what happens once per block).  `example` holds the lanes'
     addresses of its dearest instruction, in words (shared) or bytes (global) from a round number, -1 for an
-    idle lane.  `asynchronous`: a copy that passes the registers by.
+    idle lane.  `asynchronous`: a copy that passes the registers by; in shared memory, `sources` are then the
+    words that the example's lanes read, from a round number as well.
     """
 
     space: Space
@@ -66,6 +68,12 @@ class Access:
     per_tile: Count | None
     example: tuple[int, ...]
     asynchronous: bool = False
+    sources: tuple[int, ...] = ()
+
+    @property
+    def rule(self) -> AccessKind:
+        """By which rule an access to shared memory is counted."""
+        return "copy" if self.asynchronous else self.kind
 
     @property
     def name(self) -> str:

@@ -3,8 +3,15 @@
 The memory has 32 banks, each one word (4 bytes) wide.  A warp's access is served in passes over groups of
 lanes: all 32 for 32-bit accesses, half-warps for 64-bit ones, quarter-warps for 128-bit ones.  Wide *loads*
 whose neighbours (every lane i and i^1, or every lane i and i^2) read the same address need half the passes.
-A pass costs as many wavefronts as there are distinct words in its fullest bank.  The rule is empirical: it
-reproduces every pattern that was measured with Nsight Compute on an H200 (tests/analysis/data).
+A pass costs as many wavefronts as there are distinct words in its fullest bank.
+
+Asynchronous *copies* move words within one array of banks, since the L1 cache that they read and shared
+memory are the same: a copy has a bank on either side.  A pass costs as many wavefronts as lanes share a bank,
+on the one side or the other, with the lane that shares most; equal addresses are no exception.  Copies of 128
+bits pass the L1 cache by, and fill shared memory as stores do.
+
+The rules are empirical: they reproduce every pattern that was measured with Nsight Compute on an H200
+(tests/analysis/data).
 """
 
 from __future__ import annotations
@@ -24,7 +31,9 @@ WORD = 4
 # Stands for a lane that takes no part in an access.
 INACTIVE = -1
 
-AccessKind = Literal["load", "store"]
+AccessKind = Literal["load", "store", "copy"]
+# Copies as wide as this pass the L1 cache by.
+BYPASS = 16
 
 
 class Passes(NamedTuple):
@@ -39,38 +48,78 @@ class Passes(NamedTuple):
         return self.wavefronts - self.ideal
 
 
-def wavefronts(kind: AccessKind, width_bytes: int, word_addresses: Sequence[int]) -> Passes:
+def wavefronts(
+    kind: AccessKind,
+    width_bytes: int,
+    word_addresses: Sequence[int],
+    sources: Sequence[int] | None = None,
+) -> Passes:
     """Wavefronts of one warp's access: `word_addresses` has, for each of 32 lanes, the first word's number.
 
     `width_bytes` is 4, 8 or 16; addresses are multiples of the width.  A lane at INACTIVE (-1) takes no part;
-    an access without any active lane costs nothing.  ValueError for a wrong width, count or address.
+    an access without any active lane costs nothing.  A copy has `sources` besides, the numbers of the words
+    in global memory that it reads, INACTIVE for a lane that reads nothing.  ValueError for a wrong width,
+    count or address.
     """
-    addresses = np.asarray(word_addresses, dtype=np.int64)
-    if addresses.shape != (WARP_SIZE,):
-        raise ValueError(f"a warp has {WARP_SIZE} lanes, but there are {addresses.size} addresses")
-    costs, ideals = warps_wavefronts(kind, width_bytes, addresses[np.newaxis])
+    addresses, origins = (
+        None if numbers is None else np.asarray(numbers, dtype=np.int64)
+        for numbers in (word_addresses, sources)
+    )
+    assert addresses is not None
+    for numbers in (addresses, origins):
+        if numbers is not None and numbers.shape != (WARP_SIZE,):
+            raise ValueError(f"a warp has {WARP_SIZE} lanes, but there are {numbers.size} addresses")
+    costs, ideals = warps_wavefronts(
+        kind, width_bytes, addresses[np.newaxis], None if origins is None else origins[np.newaxis]
+    )
     return Passes(int(costs[0]), int(ideals[0]))
 
 
 def warps_wavefronts(
-    kind: AccessKind, width_bytes: int, word_addresses: ArrayLike
+    kind: AccessKind, width_bytes: int, word_addresses: ArrayLike, sources: ArrayLike | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(wavefronts, ideal) of many warps' accesses: [accesses][32] word addresses, two results [accesses]."""
+    """(wavefronts, ideal) of many warps' accesses: [accesses][32] word addresses, two results [accesses].
+
+    `sources` are addresses as well, of the same shape; only copies have some.
+    """
     addresses = np.asarray(word_addresses, dtype=np.int64)
-    if kind not in ("load", "store"):
-        raise ValueError(f"an access is a load or a store, not {kind!r}")
+    if kind not in ("load", "store", "copy"):
+        raise ValueError(f"an access is a load, a store or a copy, not {kind!r}")
+    if (kind == "copy") != (sources is not None):
+        raise ValueError("a copy has addresses that it reads from, a load or a store has none")
     if width_bytes not in (4, 8, 16):
         raise ValueError(f"an access is 4, 8 or 16 bytes wide, not {width_bytes}")
     words = width_bytes // WORD
     active = addresses != INACTIVE
     if ((addresses < INACTIVE) | (active & (addresses % words != 0))).any():
         raise ValueError(f"word addresses are multiples of {words} and not negative, or {INACTIVE}")
+    if sources is not None and width_bytes < BYPASS:
+        return _copied(addresses, np.asarray(sources, dtype=np.int64), active, words)
     full = _grouped(addresses, active, words, words)
-    if kind == "store" or words == 1:
+    if kind != "load" or words == 1:
         return full
     halved = _grouped(addresses, active, words, words // 2)
     merged = _neighbours_agree(addresses, active, 1) | _neighbours_agree(addresses, active, 2)
     return np.where(merged, halved[0], full[0]), np.where(merged, halved[1], full[1])
+
+
+def _copied(
+    addresses: NDArray[np.int64], sources: NDArray[np.int64], active: NDArray[np.bool_], words: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cost and number of passes of copies of `words` words a lane, in as many groups of neighbours."""
+    shape = (len(addresses), words, WARP_SIZE // words)
+    there = active.reshape(shape)
+    meet = np.zeros((*shape, shape[-1]), dtype=np.bool_)
+    for numbers in (addresses, sources):
+        # Lanes share all of their banks or none: addresses are multiples of the width.
+        bank = numbers.reshape(shape) % BANKS // words
+        taking = numbers.reshape(shape) != INACTIVE
+        same = bank[..., :, np.newaxis] == bank[..., np.newaxis, :]
+        meet |= same & taking[..., :, np.newaxis] & taking[..., np.newaxis, :]
+    meet &= there[..., :, np.newaxis] & there[..., np.newaxis, :]
+    cost: NDArray[np.int64] = meet.sum(axis=3).max(axis=2).sum(axis=1)
+    ideal: NDArray[np.int64] = there.any(axis=2).sum(axis=1)
+    return cost, ideal
 
 
 def _neighbours_agree(

@@ -171,7 +171,8 @@ def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Count
         if access.requests:
             operand = _operand(kernel, access, base)
             asynchronous = function.code[index].mnemonic == "LDGSTS"
-            key = (operand, space, access.kind, access.width, asynchronous)
+            kind: Kind = "store" if access.kind == "copy" else access.kind
+            key = (operand, space, kind, access.width, asynchronous)
             found.setdefault(key, []).append(access)
     merged = []
     for (operand, space, kind, width, asynchronous), accesses in found.items():
@@ -183,7 +184,7 @@ def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Count
         merged.append(
             Access(
                 *(space, kind, operand, site.function, site.line, width),
-                *(count, None, dearest.example, asynchronous),
+                *(count, None, dearest.example, asynchronous, dearest.sources),
             )
         )
     return tuple(
@@ -223,17 +224,7 @@ class _Counts:
         for place, (key, total) in enumerate(sorted(self.accesses.items())):
             start = 2 * length + 3 * place
             requests, cost, ideal = (int(n) for n in row[start : start + 3])
-            accesses[key] = AccessTotal(
-                total.space,
-                total.kind,
-                total.width,
-                requests,
-                cost,
-                ideal,
-                total.example,
-                total.dearest,
-                total.lowest,
-            )
+            accesses[key] = replace(total, requests=requests, cost=cost, ideal=ideal)
         return _Counts(row[:length], row[length : 2 * length], accesses)
 
 

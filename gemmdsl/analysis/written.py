@@ -48,16 +48,19 @@ class _Tally:
     total: Count = field(default_factory=Count)
     dearest: int = -1
     example: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
 
-    def add(self, addresses: Array, active: Mask, times: int) -> Count:
+    def add(self, addresses: Array, active: Mask, times: int, sources: Array | None = None) -> Count:
         """`times` executions by every warp of a block, whose cost for one is returned.
 
-        Addresses of threads, in words or bytes: one row of them, or one row per instruction.
+        Addresses of threads, in words or bytes: one row of them, or one row per instruction.  A copy to
+        shared memory has `sources`, the words that it reads.
         """
         lanes = _warps(np.where(active, addresses, INACTIVE))
         taking = lanes != INACTIVE
+        read = None if sources is None else _warps(np.where(active, sources, INACTIVE))
         if self.space == "shared":
-            cost, ideal = warps_wavefronts(self.kind, self.width, lanes)
+            cost, ideal = warps_wavefronts(self.kind if read is None else "copy", self.width, lanes, read)
         else:
             cost, ideal = sectors(self.width, lanes, taking)
         requests = int(taking.any(axis=1).sum())
@@ -67,6 +70,7 @@ class _Tally:
         if requests and cost[warp] > self.dearest:
             self.dearest = int(cost[warp])
             self.example = tuple(int(lane) for lane in lanes[warp])
+            self.sources = () if read is None else tuple(int(lane) for lane in read[warp])
         return once
 
 
@@ -235,12 +239,12 @@ class _Writer:
         for copy, _, valid, address, exists, tile in self._copied(staging, repeats):
             whole = self._vector(*source, operand.name, width, valid, address, exists, tile.times)
             if whole.any():
-                target[0].add(self._stored_word(staging, copy, 0), whole, tile.times)
+                target[0].add(self._stored_word(staging, copy, 0), whole, tile.times, address)
             for element in range(width):
                 word = self._stored_word(staging, copy, element)
                 single = exists & ~whole
                 if (single & (element < valid)).any():
-                    target[1].add(word, single & (element < valid), tile.times)
+                    target[1].add(word, single & (element < valid), tile.times, address + element)
                 if (single & (element >= valid)).any():
                     zeros.add(word, single & (element >= valid), tile.times)
         yield from self._global(source, operand.name, True)
@@ -257,7 +261,7 @@ class _Writer:
                 per_tile = None if name == "C" else self._per_tile(tally.total)
                 yield Access(
                     *(tally.space, tally.kind, name, site.function, site.line, tally.width),
-                    *(tally.total, per_tile, tally.example, asynchronous),
+                    *(tally.total, per_tile, tally.example, asynchronous, tally.sources),
                 )
 
     def _per_tile(self, total: Count) -> Count | None:

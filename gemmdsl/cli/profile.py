@@ -170,7 +170,7 @@ def _run(report: Model) -> Measured:
 
 
 def _text(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> str:
-    from gemmdsl.analysis.ncu import SPEEDS, arbitration, stalls
+    from gemmdsl.analysis.ncu import SPEEDS, arbitration, by_instruction, stalls
 
     counters = measured.counters
     lines = [
@@ -195,7 +195,7 @@ def _text(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> st
             f"    {f'shared {one.kind}s':<26} {'':17} {one.wavefronts:17,.0f} {one.share:11.3%}"
             for one in added
         ]
-    elif measured.shared is None:
+    elif all(by_instruction(kind, measured) is None for kind in ("load", "store")):
         lines.append("\n  No counts by instruction: shared wavefronts and conflicts include arbitration")
     lines.append("")
     for metric, words in SPEEDS.items():

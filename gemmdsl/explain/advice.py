@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
+from gemmdsl.analysis.banks import BANKS
 from gemmdsl.analysis.lines import source_map
 from gemmdsl.analysis.occupancy import estimated_registers, occupancy
 from gemmdsl.analysis.shape import tight
@@ -88,8 +89,8 @@ def _one_tile(kernel: Kernel) -> tuple[Access, ...]:
     """
     depth = kernel.block_k.value if kernel.block_k is not None else 1
     shape = tight(kernel.spec.problem, kernel.block_m.value, kernel.block_n.value, depth)
-    # The tile of a small matrix; its leading dimensions keep the alignment that large ones have.
-    shape = replace(shape, lda=-(-shape.lda // 8) * 8, ldb=-(-shape.ldb // 8) * 8, ldc=-(-shape.ldc // 8) * 8)
+    # The tile of a small matrix; its leading dimensions keep the alignment that large ones mostly have.
+    shape = replace(shape, **{ld: -(-getattr(shape, ld) // BANKS) * BANKS for ld in ("lda", "ldb", "ldc")})
     whole = replace(kernel, paths=(replace(kernel.paths[0], requires=()),))
     return written(whole, shape, source_map(""))
 

@@ -144,6 +144,7 @@ def _view(accesses: Sequence[Access]) -> dict[str, Any]:
                 **_count(access.total),
                 "per_tile": _count(access.per_tile) if access.per_tile is not None else None,
                 "example": list(access.example),
+                "sources": list(access.sources) or None,
             }
             for access in accesses
         ],

@@ -56,8 +56,9 @@ def _conflicts(
         if access.space != "shared" or not access.total.excess or access.operand is None:
             continue
         ideal = access.total.ideal / access.total.requests
+        verbs = "copies" if access.rule == "copy" else f"{access.kind}s"
         message = (
-            f"{access.kind}s of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
+            f"{verbs} of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
             f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts"
         )
         mend = mends.get((access.space, access.operand, access.kind))

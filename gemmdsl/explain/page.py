@@ -107,7 +107,7 @@ def _views(report: Model) -> list[tuple[str, str, Sequence[tuple[Access | str, C
 
 
 def _bank_picture(access: Access) -> BankPicture:
-    passes = bank_map(access.kind, access.width, access.example) if access.example else ()
+    passes = bank_map(access.rule, access.width, access.example, access.sources) if access.example else ()
     cost = sum(one.wavefronts for one in passes)
     title = (
         f"{access.name}, {8 * access.width} bits, line {access.line}:"

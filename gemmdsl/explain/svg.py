@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from math import log10
 
-from gemmdsl.analysis.bankmap import Pass
+from gemmdsl.analysis.bankmap import Banks, Pass
 from gemmdsl.analysis.banks import BANKS
 from gemmdsl.analysis.roofline import Roofline
 from gemmdsl.explain.pictures import Event, Ownership
@@ -117,18 +117,27 @@ def warp_tile(owned: Ownership) -> str:
 
 
 def banks(passes: Sequence[Pass]) -> str:
-    """Passes of one access, one column per bank: a box is a word and the first lane that wants it."""
+    """Passes of one access, one column per bank: a box is a word and the first lane that wants it.
+
+    A copy has two rows of boxes, the banks that it reads and those that it writes.
+    """
     cell, head = 22, 18
-    heights = [one.wavefronts for one in passes]
+    rows: list[tuple[str, Banks]] = []
+    for number, one in enumerate(passes):
+        if one.sources:
+            rows += [(f"read {number}", one.sources), (f"write {number}", one.banks)]
+        else:
+            rows.append((f"pass {number}", one.banks))
+    heights = [max(map(len, side)) for _, side in rows]
     drawing = _Drawing(
-        BANKS * cell + 56, sum(heights) * cell + len(passes) * 10 + head, "lanes that meet in each bank"
+        BANKS * cell + 56, sum(heights) * cell + len(rows) * 10 + head, "lanes that meet in each bank"
     )
     for bank in range(BANKS):
         drawing.text(52 + (bank + 0.5) * cell, 12, str(bank), "axis")
     top = float(head)
-    for number, (one, height) in enumerate(zip(passes, heights, strict=True)):
-        drawing.text(48, top + 14, f"pass {number}", "axis", "end")
-        for bank, words in enumerate(one.banks):
+    for (label, side), height in zip(rows, heights, strict=True):
+        drawing.text(48, top + 14, label, "axis", "end")
+        for bank, words in enumerate(side):
             for level in range(height):
                 left, y = 52 + bank * cell, top + level * cell
                 if level >= len(words):

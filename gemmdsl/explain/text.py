@@ -141,7 +141,15 @@ def _banks(accesses: Sequence[Access]) -> str:
     for access in accesses:
         if access.space != "shared" or not access.total.excess or not access.example:
             continue
-        worst = max(bank_map(access.kind, access.width, access.example), key=lambda one: one.wavefronts)
+        passes = bank_map(access.rule, access.width, access.example, access.sources)
+        worst = max(passes, key=lambda one: one.wavefronts)
+        if worst.sources:
+            lines.append(
+                f"  {access.name}: {worst.wavefronts} wavefronts; lanes {_lanes(worst.meeting)} share banks,"
+                f" {max(map(len, worst.sources))}-way where they read and {max(map(len, worst.banks))}-way"
+                " where they write"
+            )
+            continue
         words = worst.banks[worst.worst]
         full = sum(len(bank) == worst.wavefronts for bank in worst.banks)
         meet = ", ".join(f"lane {_lanes(lanes)} word {word}" for word, lanes in words[:6])
@@ -213,8 +221,8 @@ def _roofline(report: Model) -> str:
         f" {waves.lost:.1%} lost to the last one"
     )
     lines.append(
-        f"  {_raster(report.spec.schedule)}: the first wave reads {waves.rows} rows of A's tiles and"
-        f" {waves.cols} columns of B's"
+        f"  {_raster(report.spec.schedule)}: the first wave reads {several(waves.rows, 'row')} of A's tiles"
+        f" and {several(waves.cols, 'column')} of B's"
     )
     best, worst = roof.fastest, roof.slowest
     if best > 0:

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmdsl.analysis import sectors, wavefronts
+from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.banks import INACTIVE, AccessKind
 
 MEASURED = Path(__file__).parent / "data" / "shared_memory_wavefronts_h200.csv"
+COPIES = MEASURED.with_name("asynchronous_copies_h200.csv")
 KINDS: tuple[AccessKind, ...] = ("load", "store")
 
 
@@ -48,6 +50,63 @@ def test_every_measured_pattern_is_exact() -> None:
     assert wrong == []
 
 
+def test_every_measured_copy_is_exact() -> None:
+    """A row is one call for a warp; where the call may fill, lanes without a source are stored as zeros."""
+    with COPIES.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 426
+    wrong = []
+    for number, row in enumerate(rows, start=2):
+        words, sources = (
+            [int(row[f"lane{lane}_{what}"]) for lane in range(32)] for what in ("word", "source")
+        )
+        width, filled = int(row["width_bytes"]), row["filled"] == "1"
+        read = [word if source != INACTIVE else INACTIVE for word, source in zip(words, sources, strict=True)]
+        zeros = [
+            word if source == INACTIVE else INACTIVE for word, source in zip(words, sources, strict=True)
+        ]
+        parts = [wavefronts("copy", width, read, sources)]
+        parts += [wavefronts("store", width, zeros)] if filled else []
+        cost, ideal = (sum(counts) for counts in zip(*parts, strict=True))
+        # The profiler's ideal is that of the bytes moved, whichever half of a warp moves them.
+        if cost != int(row["wavefronts"]) or (not filled and ideal != int(row["ideal"])):
+            wrong.append(number)
+    assert wrong == []
+
+
+@given(
+    st.sampled_from((4, 8)),
+    st.lists(st.integers(-1, 40), min_size=32, max_size=32),
+    st.lists(st.integers(-1, 40), min_size=32, max_size=32),
+)
+def test_a_copy_waits_for_lanes_on_either_side(width: int, to: list[int], source: list[int]) -> None:
+    """The rule, lane by lane; and the picture of it says the same."""
+    size = width // 4
+    words = [unit * size if unit >= 0 else INACTIVE for unit in to]
+    sources = [unit * size if unit >= 0 else INACTIVE for unit in source]
+    total = passes = 0
+    for start in range(0, 32, 32 // size):
+        lanes = [lane for lane in range(start, start + 32 // size) if words[lane] != INACTIVE]
+        shares = [
+            sum(
+                words[one] % 32 == words[lane] % 32
+                or (INACTIVE not in (sources[one], sources[lane]) and sources[one] % 32 == sources[lane] % 32)
+                for one in lanes
+            )
+            for lane in lanes
+        ]
+        total += max(shares, default=0)
+        passes += bool(lanes)
+    assert tuple(wavefronts("copy", width, words, sources)) == (total, passes)
+    reading = tuple(INACTIVE if word == INACTIVE else at for word, at in zip(words, sources, strict=True))
+    assert sum(one.wavefronts for one in bank_map("copy", width, tuple(words), reading)) == total
+
+
+def test_wide_copies_are_counted_as_stores() -> None:
+    words = [4 * (lane * lane % 37) for lane in range(32)]
+    assert wavefronts("copy", 16, words, words) == wavefronts("store", 16, words)
+
+
 @given(
     st.sampled_from(KINDS),
     st.sampled_from((4, 8, 16)),
@@ -79,7 +138,8 @@ def test_idle_lanes_cost_nothing() -> None:
         ("load", 4, [0] * 31, "32 lanes"),
         ("load", 16, [2] * 32, "multiples of 4"),
         ("load", 4, [-2] * 32, "not negative"),
-        ("fetch", 4, [0] * 32, "load or a store"),
+        ("fetch", 4, [0] * 32, "load, a store or a copy"),
+        ("copy", 4, [0] * 32, "reads from"),
     ],
 )
 def test_refuses_what_is_no_access(kind: AccessKind, width: int, words: list[int], said: str) -> None:

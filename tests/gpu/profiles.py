@@ -24,7 +24,7 @@ import click
 
 import gemmdsl
 from gemmdsl import checker
-from gemmdsl.analysis.ncu import arbitration, collecting, compare, exports, metrics
+from gemmdsl.analysis.ncu import arbitration, by_instruction, collecting, compare, exports, metrics
 from gemmdsl.analysis.ncu_report import read_report, shared_rows
 from gemmdsl.analysis.shape import Shape, tight
 from gemmdsl.cubins import cached_cubin
@@ -205,7 +205,7 @@ def compare_all(folder: Path, target: str, size: int, names: tuple[str, ...], sa
         agreeing += len(judged) - len(wrong)
         good = good and not wrong and found.machine is not None
         added = ", ".join(f"{one.kind}s {one.share:+.3%}" for one in arbitration(measured))
-        by = "by instruction" if measured.shared is not None else "by the pipe"
+        by = "by the pipe" if by_instruction("load", measured) is None else "by instruction"
         say(
             f"{subject.file} {subject.schedule}: {len(judged) - len(wrong)} of {len(judged)} counters agree,"
             f" wavefronts {by}; arbitration: {added or 'not known'} {found.no_machine}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gemmdsl.analysis.banks import INACTIVE, WORD, warps_wavefronts
+from gemmdsl.analysis.banks import BANKS, INACTIVE, WORD, AccessKind, warps_wavefronts
 from gemmdsl.analysis.sass.convergence import Convergence
 from gemmdsl.analysis.sass.decode import Step
 from gemmdsl.analysis.sass.listing import Function, Instruction
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["AccessTotal", "CannotEvaluate", "Execution", "run_block"]
 
 Space = Literal["shared", "global"]
-AccessKind = Literal["load", "store"]
 
 # mnemonic -> accesses it makes: (space, kind, number of its address operand).
 _MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
@@ -47,12 +46,16 @@ _MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
     "STS": (("shared", "store", 0),),
     "LDG": (("global", "load", 0),),
     "STG": (("global", "store", 0),),
-    "LDGSTS": (("shared", "store", 0), ("global", "load", 1)),
+    "LDGSTS": (("shared", "copy", 0), ("global", "load", 1)),
 }
 _ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
 _SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
 _CONTROL = ("BRA", "EXIT", "BAR", "CALL", "BSYNC")
 _STEPS_LIMIT = 20_000_000
+
+
+# Requests, cost, ideal, cost of the dearest warp, its addresses, and those that it copied from.
+_Cost = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -61,7 +64,8 @@ class AccessTotal:
 
     `requests` are warps' executions with an active lane; `cost` is in wavefronts (shared) or sectors
     (global), `ideal` what it could be.  `example` holds the 32 addresses of its dearest execution, in words
-    (shared) or bytes (global), INACTIVE for a lane that took no part.  `lowest` is the lowest byte address.
+    (shared) or bytes (global), INACTIVE for a lane that took no part; `sources` are the words that it read,
+    if it was a copy.  `lowest` is the lowest byte address.
     """
 
     space: Space
@@ -71,6 +75,7 @@ class AccessTotal:
     cost: int = 0
     ideal: int = 0
     example: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
     dearest: int = 0
     lowest: int = 1 << 62
 
@@ -111,7 +116,7 @@ class _Machine:
         self.place = np.zeros(threads, dtype=np.int64)
         self.waiting = np.zeros(threads, dtype=np.bool_)
         self.done = np.arange(threads) >= threads - missing
-        self.costs: dict[tuple[int, Space, bytes], tuple[int, int, int, int, tuple[int, ...]]] = {}
+        self.costs: dict[tuple[int, Space, bytes, bytes], _Cost] = {}
 
     def run(self) -> Execution:
         budget = _STEPS_LIMIT
@@ -254,30 +259,45 @@ class _Machine:
 
         def run(registers: Registers, active: Mask | None) -> None:
             for total, address in addressed:
-                self._count(index, total, address(registers, active), active)
+                # What a copy costs in shared memory depends on where it reads.
+                sources = addressed[-1][1](registers, active) if total.kind == "copy" else None
+                self._count(index, total, address(registers, active), active, sources)
             for name in loaded:
                 registers.write(name, None, active)
 
         return run
 
-    def _count(self, index: int, total: AccessTotal, address: NDArray[np.int64], active: Mask | None) -> None:
+    def _count(
+        self,
+        index: int,
+        total: AccessTotal,
+        address: NDArray[np.int64],
+        active: Mask | None,
+        sources: NDArray[np.int64] | None,
+    ) -> None:
         base = int(address.min() if active is None else address[active].min())
         total.lowest = min(total.lowest, base)
         # Moving all lanes by whole rounds of the banks, or by whole sectors, changes no cost.
-        base -= base % 128 if total.space == "shared" else base % SECTOR
+        base -= base % (BANKS * WORD) if total.space == "shared" else base % SECTOR
         lanes = address - base
+        if sources is not None:
+            sources = sources // WORD
+            lowest = int(sources.min() if active is None else sources[active].min())
+            sources = sources - lowest // BANKS * BANKS
         if active is not None:
             lanes = np.where(active, lanes, INACTIVE)
-        key = (index, total.space, lanes.tobytes())
+            sources = None if sources is None else np.where(active, sources, INACTIVE)
+        key = (index, total.space, lanes.tobytes(), b"" if sources is None else sources.tobytes())
         found = self.costs.get(key)
         if found is None:
-            found = self.costs[key] = _cost(total, lanes.reshape(-1, WARP_SIZE))
-        requests, cost, ideal, dearest, example = found
+            rows = None if sources is None else sources.reshape(-1, WARP_SIZE)
+            found = self.costs[key] = _cost(total, lanes.reshape(-1, WARP_SIZE), rows)
+        requests, cost, ideal, dearest, example, read = found
         total.requests += requests
         total.cost += cost
         total.ideal += ideal
         if dearest > total.dearest:
-            total.dearest, total.example = dearest, example
+            total.dearest, total.example, total.sources = dearest, example, read
 
 
 def _failing(reason: str) -> Step:
@@ -287,12 +307,12 @@ def _failing(reason: str) -> Step:
     return run
 
 
-def _cost(total: AccessTotal, lanes: NDArray[np.int64]) -> tuple[int, int, int, int, tuple[int, ...]]:
-    """(requests, cost, ideal, cost of the dearest warp, its addresses) of all warps' executions."""
+def _cost(total: AccessTotal, lanes: NDArray[np.int64], sources: NDArray[np.int64] | None) -> _Cost:
+    """What all warps' executions cost: [warps][32] addresses."""
     active = lanes != INACTIVE
     if total.space == "shared":
         shown = np.where(active, lanes // WORD, INACTIVE)
-        cost, ideal = warps_wavefronts(total.kind, total.width, shown)
+        cost, ideal = warps_wavefronts(total.kind, total.width, shown, sources)
     else:
         shown = lanes
         cost, ideal = sectors(total.width, lanes, active)
@@ -303,6 +323,7 @@ def _cost(total: AccessTotal, lanes: NDArray[np.int64]) -> tuple[int, int, int, 
         int(ideal.sum()),
         int(cost[warp]),
         tuple(int(lane) for lane in shown[warp]),
+        () if sources is None else tuple(int(lane) for lane in sources[warp]),
     )
 
 
