@@ -174,6 +174,8 @@ def _setting(setting: syntax.Setting) -> str:
             return f"fragments {count.value}" + (f" {first.text} first" if first else "")
         case syntax.Fma(along, snake):
             return f"fma along {along.text}{' snake' * snake}"
+        case syntax.Unroll(count):
+            return f"unroll {count.value}"
         case syntax.Raster(count, axis):
             return f"raster {count.value}" + (f" along {axis.text}" if axis else "")
         case syntax.MinBlocks(count):

@@ -79,17 +79,8 @@ UNKNOWN = Words(
     {},
     frozenset(
         (
-            *(
-                "problem",
-                "target",
-                "block",
-                "buffers",
-                "fragments",
-                "fma",
-                "raster",
-                "min_blocks",
-                "C.vector",
-            ),
+            *("problem", "target", "block", "buffers", "fragments", "fma"),
+            *("unroll", "raster", "min_blocks", "C.vector"),
             *(f"assume.{name}" for name in (*_AXES, *_OPERANDS)),
             *(key for group in _GROUPS for key in group),
         )
@@ -147,6 +138,7 @@ def options_of(entries: Entries) -> Options:
         read_first=read_first,
         fma_along=fma_along,
         fma_snake=fma_snake,
+        unroll=found.get("unroll"),
         raster=raster,
         raster_along=raster_along,
         min_blocks=found.get("min_blocks"),
@@ -231,6 +223,8 @@ class _Merge:
                 if self._known(along, "axis", get_args(FmaAxis), "fma"):
                     axis = cast(FmaAxis, along.text)
                     self._put("fma", (axis, snake), f"fma along {axis}{' snake' * snake}", option)
+            case syntax.Unroll(count):
+                self._put("unroll", count.value, f"unroll {count.value}", option)
             case syntax.Raster(count, along):
                 if along is None or self._known(along, "axis", get_args(RasterAxis), "raster"):
                     raster_along = cast(RasterAxis, along.text if along else "M")

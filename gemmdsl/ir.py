@@ -151,13 +151,16 @@ class StoreOutput:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A uniform counted loop: `var` from `start` up to, not including, `stop`; `counters` run along."""
+    """A uniform counted loop: `var` from `start` up to, not including, `stop`; `counters` run along.
+
+    `unroll` is True for a loop that is unrolled whole, else how many iterations are at a time.
+    """
 
     var: Var
     start: Expr
     stop: Expr
     body: tuple[Stmt, ...]
-    unroll: bool = False
+    unroll: bool | Named = False
     counters: tuple[Counter, ...] = ()
 
 
@@ -239,7 +242,8 @@ class Kernel:
     """One kernel.  `staging` is None while operands are read straight from global memory.
 
     `fragments` is how many sets of fragment registers a thread has, None for one that needs no number;
-    `read_first` says whose fragment is read before the other's.
+    `read_first` says whose fragment is read before the other's, `unroll` how many steps of a K tile are
+    unrolled at a time, None for all.
     """
 
     spec: Spec
@@ -256,6 +260,7 @@ class Kernel:
     fragments: Named | None = None
     read_first: StagedName = "A"
     fma: FmaOrder = FmaOrder()
+    unroll: Named | None = None
     applied: tuple[str, ...] = ()
 
     def stage(self, operand: StagedName) -> Staging:
@@ -328,7 +333,8 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.pending,)
         case For():
             counters = (part for c in statement.counters for part in (c.start, c.value, c.modulus))
-            return (statement.start, statement.stop, *counters)
+            unroll = (statement.unroll,) if isinstance(statement.unroll, Named) else ()
+            return (statement.start, statement.stop, *unroll, *counters)
         case If():
             return (statement.condition.left, statement.condition.right)
         case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():

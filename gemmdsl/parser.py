@@ -26,7 +26,7 @@ MAX_TOKENS = 120_000
 
 _OPTION_WORDS = (
     *("BLOCK", "WARP", "LANES", "THREAD", "STAGE", "STORE"),
-    *("BUFFERS", "FRAGMENTS", "FMA", "RASTER", "MIN_BLOCKS", "ASSUME"),
+    *("BUFFERS", "FRAGMENTS", "FMA", "UNROLL", "RASTER", "MIN_BLOCKS", "ASSUME"),
 )
 _ITEM_WORDS = ("VECTOR", "LOAD", "READ", "TRANSPOSE", "PAD", "SWIZZLE")
 _DECLARATIONS = ("PROBLEM", "SCHEDULE")
@@ -349,6 +349,9 @@ class _Builder(Transformer[Token, object]):
 
     def fma(self, meta: Meta, children: list[Any]) -> syntax.Fma:
         return syntax.Fma(_name(children[0]), len(children) == 2, _place(meta))
+
+    def unroll(self, meta: Meta, children: list[Any]) -> syntax.Unroll:
+        return syntax.Unroll(_number(children[0]), _place(meta))
 
     def raster(self, meta: Meta, children: list[Any]) -> syntax.Raster:
         along = _name(children[1]) if len(children) == 2 else None

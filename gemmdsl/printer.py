@@ -109,6 +109,8 @@ def headline(statement: Stmt) -> str:
             return "store C"
         case For():
             unroll = "unrolled " if statement.unroll else ""
+            if isinstance(statement.unroll, Named):
+                unroll = f"unrolled by {statement.unroll.name} "
             span = f"{to_c(statement.start)} .. {to_c(statement.stop)}"
             along = "".join(f", {_counter(counter)}" for counter in statement.counters)
             return f"{unroll}for {statement.var.name} in {span}{along}:"
@@ -161,8 +163,9 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
         yield from (staging.store, staging.read)
     yield kernel.c_vector
-    if kernel.fragments is not None:
-        yield kernel.fragments
+    for optional in (kernel.fragments, kernel.unroll):
+        if optional is not None:
+            yield optional
     yield from (kernel.grid.row, kernel.grid.col)
 
 
@@ -193,6 +196,8 @@ def _threads(kernel: Kernel) -> Iterator[str]:
     yield f"n(j) = {to_c(threads.cols.index(threads.j))}"
     order = f"along {kernel.fma.along}{', every other one backwards' if kernel.fma.snake else ''}"
     yield f"FMAs {order}; fragment of {kernel.read_order[0]} read first"
+    if kernel.unroll is not None:
+        yield f"steps of a K tile unrolled {kernel.unroll.name} at a time"
 
 
 def _staging(staging: Staging) -> Iterator[str]:

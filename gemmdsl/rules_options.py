@@ -61,6 +61,7 @@ class Options:
     read_first: StagedName = "A"
     fma_along: FmaAxis | None = None
     fma_snake: bool = False
+    unroll: int | None = None
     raster: int | None = None
     raster_along: RasterAxis = "M"
     min_blocks: int | None = None
@@ -109,6 +110,7 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
         read_first=options.read_first,
         fma_along=options.fma_along or "N",
         fma_snake=options.fma_snake,
+        unroll=options.unroll,
         raster=1 if options.raster is None else options.raster,
         raster_along=options.raster_along,
         min_blocks=options.min_blocks or 0,

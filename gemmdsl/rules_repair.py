@@ -119,6 +119,8 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
             return _buffers(options)
         case "fragments":
             return _fragments(options)
+        case "unroll":
+            return _unrolls(options)
         case "raster":
             return _rasters(options)
         case "min_blocks":
@@ -215,6 +217,15 @@ def _fragments(options: Options) -> Iterator[Candidate]:
     now = 1 if options.fragments is None else options.fragments
     for count in sorted(range(1, MAX_FRAGMENTS + 1), key=lambda count: abs(count - now)):
         yield f"fragments {count}{first}", replace(options, fragments=count)
+
+
+def _unrolls(options: Options) -> Iterator[Candidate]:
+    """All steps of a tile where there are none: the default, which has no word."""
+    if len(options.block) == 3 and options.unroll is not None:
+        now = options.unroll
+        for count in sorted(_divisors(options.block[2], MAX_BLOCK_K), key=lambda count: abs(count - now)):
+            yield f"unroll {count}", replace(options, unroll=count)
+    yield "no unroll", replace(options, unroll=None)
 
 
 def _rasters(options: Options) -> Iterator[Candidate]:

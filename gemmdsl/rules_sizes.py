@@ -117,6 +117,19 @@ def fragments_range(case: Case) -> Findings:
 
 
 @rule(
+    "G414",
+    f"1 <= unroll <= {MAX_BLOCK_K}",
+    "{steps} steps cannot be unrolled",
+    ("unroll",),
+    basic=True,
+)
+def unroll_range(case: Case) -> Findings:
+    steps = case.schedule.unroll
+    if steps is not None and not 1 <= steps <= MAX_BLOCK_K:
+        yield ("unroll",), {"steps": steps}
+
+
+@rule(
     "G213",
     f"1 <= raster <= {MAX_RASTER}",
     "blocks cannot go through {tiles} {lines} of tiles at a time",
@@ -162,6 +175,7 @@ SIZES = (
     pad_range,
     buffers_range,
     fragments_range,
+    unroll_range,
     raster_range,
     min_blocks_range,
     multiple,

@@ -277,6 +277,41 @@ def copy_step_range(case: Case) -> Findings:
         yield ("buffers", "block"), {"step": s.copy_step, "last": last}
 
 
+@rule(
+    "G415",
+    "unroll needs block BM x BN x BK",
+    "`unroll {steps}` needs a K extent in `block`: without one there are no steps of a tile",
+    ("unroll", "block"),
+)
+def unroll_needs_k(case: Case) -> Findings:
+    if case.schedule.unroll is not None and not case.schedule.staged:
+        yield ("unroll", "block"), {"steps": case.schedule.unroll}
+
+
+@rule(
+    "G416",
+    "block_k % unroll == 0",
+    "the block tile has {depth} steps along K, which are no multiple of {steps}",
+    ("unroll", "block"),
+)
+def unroll_divides(case: Case) -> Findings:
+    s = case.schedule
+    if s.unroll is not None and s.block_k % max(1, s.unroll):
+        yield ("unroll", "block"), {"depth": s.block_k, "steps": s.unroll}
+
+
+@rule(
+    "G417",
+    "fragments 2: unroll % 2 == 0",
+    "two sets of fragments take turns, but an odd number of steps is unrolled: {steps}",
+    ("unroll", "fragments"),
+)
+def unrolled_turns(case: Case) -> Findings:
+    s = case.schedule
+    if s.unroll is not None and s.fragments > 1 and s.unroll % 2:
+        yield ("unroll", "fragments"), {"steps": s.unroll}
+
+
 STAGING = (
     stage_needs_k,
     load_width,
@@ -298,6 +333,9 @@ STAGING = (
     fragments_ahead,
     steps_need_fragments,
     copy_step_range,
+    unroll_needs_k,
+    unroll_divides,
+    unrolled_turns,
 )
 
 

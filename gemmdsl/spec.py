@@ -184,7 +184,8 @@ class Schedule:
     `fragments` sets of registers hold the operands of an FMA step; with two of them, asynchronous copies are
     issued in step `copy_step` of a K tile.  The fragment of `read_first` is read before the other one.  FMAs
     follow each other along a row (`fma_along` N) or a column, every other one backwards with `fma_snake`.
-    Blocks go through `raster` rows of tiles of C at a time, or columns with `raster_along` N.
+    `unroll` steps of a K tile follow each other before the loop over them jumps; None is all of them.  Blocks
+    go through `raster` rows of tiles of C at a time, or columns with `raster_along` N.
     """
 
     name: str
@@ -208,6 +209,7 @@ class Schedule:
     read_first: StagedName = "A"
     fma_along: Literal["M", "N"] = "N"
     fma_snake: bool = False
+    unroll: int | None = None
     raster: int = 1
     raster_along: Literal["M", "N"] = "M"
     min_blocks: int = 0

@@ -199,6 +199,12 @@ class Fma:
 
 
 @dataclass(frozen=True, slots=True)
+class Unroll:
+    count: Number
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Raster:
     """`raster 8 along M`: `along` is the axis."""
 
@@ -236,6 +242,7 @@ Setting = (
     | Buffers
     | Fragments
     | Fma
+    | Unroll
     | Raster
     | MinBlocks
     | AssumeMultiple

@@ -22,10 +22,10 @@ def shared_stages(kernel: Kernel) -> SharedStages | None:
 def origins(kernel: Kernel) -> tuple[Origin, ...]:
     """For each function of the text, the words of a schedule that shape it, the most telling first."""
     found = [
-        Origin("compute_block", ("buffers", "block", "raster")),
+        Origin("compute_block", ("buffers", "block", "raster", "unroll")),
         Origin("store_c", ("C.vector", "thread", "block")),
         Origin("multiply_global", ("thread", "block")),
-        Origin("multiply_tile", ("thread", "block")),
+        Origin("multiply_tile", ("thread", "block", "unroll")),
     ]
     for staging in kernel.staging or ():
         name = staging.tile.operand.name

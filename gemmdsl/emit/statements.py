@@ -56,6 +56,7 @@ class StatementView:
     condition: str = ""
     counters: tuple[CounterView, ...] = ()
     unroll: bool = False
+    at_a_time: str = ""
     body: tuple[StatementView, ...] = ()
 
     @property
@@ -114,7 +115,8 @@ def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> Sta
                 var=statement.var.name,
                 start=text(statement.start),
                 stop=text(statement.stop),
-                unroll=statement.unroll,
+                unroll=bool(statement.unroll),
+                at_a_time=text(statement.unroll) if isinstance(statement.unroll, Named) else "",
                 counters=tuple(
                     CounterView(c.value.name, text(c.start), text(c.following)) for c in statement.counters
                 ),

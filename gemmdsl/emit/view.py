@@ -56,6 +56,7 @@ class KernelView:
     direct: tuple[DirectView, ...]
     buffers: str
     fragments: str
+    unroll: str
     output: OutputView
     fma: FmaView
     body: tuple[StatementView, ...]
@@ -126,6 +127,7 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         direct=direct,
         buffers=text(kernel.buffers) if kernel.buffers else "",
         fragments=text(kernel.fragments) if kernel.fragments else "",
+        unroll=text(kernel.unroll) if kernel.unroll else "",
         output=output,
         fma=fma,
         body=body,

@@ -23,6 +23,7 @@ from gemmdsl.passes.specialise import specialise
 from gemmdsl.passes.stage_shared import stage_shared
 from gemmdsl.passes.swizzle import swizzle
 from gemmdsl.passes.transpose import transpose
+from gemmdsl.passes.unroll import unroll
 from gemmdsl.passes.vectorise import vectorise
 from gemmdsl.passes.warp_tiling import warp_tiling
 from gemmdsl.spec import Spec
@@ -43,6 +44,7 @@ PIPELINE: tuple[Pass, ...] = (
     async_copies,
     fma_order,
     fragments,
+    unroll,
     raster,
     launch_bounds,
     specialise,

@@ -158,14 +158,16 @@ def _buffers(target: Target, limits: Limits) -> st.SearchStrategy[tuple[int | No
 
 @st.composite
 def _fragments(draw: st.DrawFn, found: Options) -> Options:
-    """Sets of fragment registers, and the step that issues copies where two of them take turns."""
+    """Sets of fragments, the step that issues copies where two of them take turns, and steps unrolled."""
     buffers, depth = found.buffers or 1, found.block[2]
     fragments = draw(st.sampled_from((2, 1, None) if buffers > 1 and depth % 2 == 0 else (None, 1)))
     first: StagedName = "A"
     if fragments is not None and draw(st.booleans()):
         first = "B"
     step = draw(st.integers(0, depth - 2)) if fragments == 2 and found.asynchronous else 0
-    return replace(found, fragments=fragments, read_first=first, copy_step=step)
+    turn = 2 if fragments == 2 else 1
+    unroll = draw(st.none() | st.sampled_from([count for count in _divisors(depth) if count % turn == 0]))
+    return replace(found, fragments=fragments, read_first=first, copy_step=step, unroll=unroll)
 
 
 @st.composite

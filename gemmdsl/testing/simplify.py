@@ -57,6 +57,7 @@ def _plainer(options: Options) -> Iterator[Options]:
     nothing = StageOptions()
     yield replace(options, assumptions=())
     yield replace(options, min_blocks=None)
+    yield replace(options, unroll=None)
     yield replace(options, raster=None, raster_along="M")
     yield replace(options, fma_along=None, fma_snake=False)
     yield replace(options, fragments=None, read_first="A", copy_step=0)
@@ -68,7 +69,9 @@ def _plainer(options: Options) -> Iterator[Options]:
     yield replace(options, a=nothing)
     yield replace(options, b=nothing)
     unstaged = replace(options, block=options.block[:2], a=nothing, b=nothing)
-    yield replace(unstaged, buffers=1, asynchronous=False, copy_step=0, fragments=None, read_first="A")
+    yield replace(
+        unstaged, buffers=1, asynchronous=False, copy_step=0, fragments=None, read_first="A", unroll=None
+    )
     for side in ("a", "b"):
         stage: StageOptions = getattr(options, side)
         for item in _PLAIN_ITEMS:

@@ -48,6 +48,7 @@ def options_of(schedule: Schedule) -> Options:
         read_first=s.read_first,
         fma_along=s.fma_along,
         fma_snake=s.fma_snake,
+        unroll=s.unroll,
         raster=s.raster,
         raster_along=s.raster_along,
         min_blocks=s.min_blocks or None,
@@ -102,6 +103,8 @@ def _words(options: Options) -> list[str]:
         words.append(f"fragments {options.fragments}{first}")
     if options.fma_along is not None:
         words.append(f"fma along {options.fma_along}{' snake' * options.fma_snake}")
+    if options.unroll is not None:
+        words.append(f"unroll {options.unroll}")
     if options.raster is not None:
         along = "" if options.raster_along == "M" else f" along {options.raster_along}"
         words.append(f"raster {options.raster}{along}")

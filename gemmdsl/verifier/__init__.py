@@ -28,6 +28,7 @@ from gemmdsl.verifier.names import prove_names
 from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
 from gemmdsl.verifier.paths import prove_paths
 from gemmdsl.verifier.program import Slots, depth, run
+from gemmdsl.verifier.registers import prove_register_sets
 from gemmdsl.verifier.steady import prove_steady
 from gemmdsl.verifier.tiles import (
     Conflict,
@@ -87,6 +88,7 @@ def _prove(kernel: Kernel) -> list[str]:
             prove_async_width(kernel.stage(statement.operand))
     proofs.append(prove_paths(kernel))
     prove_names(kernel)
+    prove_register_sets(kernel.body)
     sets = kernel.fragments.value if kernel.fragments else 0
     runs = run(kernel.body, slots, 1 if kernel.block_k is None else kernel.block_k.value, sets)
     if kernel.staging is not None:

@@ -60,6 +60,11 @@ FRAGMENTS = Rule(
 )
 COUNTERS = Rule("P411", "counters", "a counter that runs along with a loop has the value its formula says")
 NAMES = Rule("P412", "names", "a name stands for one value, and a counter belongs to a loop around its use")
+REGISTER_SETS = Rule(
+    "P413",
+    "register-sets",
+    "which fragment registers a step uses is the same in each turn of its loop as it is unrolled",
+)
 HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, only with a barrier between")
 EXPRESSED = Rule(
     "P304", "expressed", "a path guards and vectorises all that can be, or what the last path does"
@@ -95,6 +100,7 @@ RULES: tuple[Rule, ...] = (
     FRAGMENTS,
     COUNTERS,
     NAMES,
+    REGISTER_SETS,
     HAZARD,
     LIMITS,
     AS_ASKED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmdsl.ir import AsyncCopyTile, Kernel, walk
+from gemmdsl.ir import AsyncCopyTile, For, Kernel, MultiplyFragments, walk
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 from gemmdsl.verifier.failure import AS_ASKED, LIMITS, Refuted
 
@@ -65,6 +65,7 @@ def _prove_as_asked(kernel: Kernel) -> None:
         "fragments": (schedule.fragments, kernel.fragments.value if kernel.fragments else 1),
         "read first": (schedule.read_first, kernel.read_first),
         "fma": ((schedule.fma_along, schedule.fma_snake), (kernel.fma.along, kernel.fma.snake)),
+        "unroll": (schedule.unroll, _unrolled(kernel)),
         "raster": (
             (schedule.raster, schedule.raster_along),
             (kernel.grid.group.value if kernel.grid.group else 1, kernel.grid.along),
@@ -88,3 +89,14 @@ def _prove_as_asked(kernel: Kernel) -> None:
         if wanted != found:
             what = f"the kernel has {word} {found} where the schedule asks for {wanted}"
             raise Refuted(AS_ASKED, what, word=word)
+
+
+def _unrolled(kernel: Kernel) -> int | None:
+    """Steps of a K tile unrolled at a time, None for all; a loop over them does as the kernel says."""
+    for statement in walk(kernel.body):
+        if isinstance(statement, For) and statement.unroll:
+            steps = any(isinstance(inner, MultiplyFragments) for inner in statement.body)
+            if steps and statement.unroll != (kernel.unroll or True):
+                what = f"the loop over {statement.var.name} is not unrolled as the kernel says"
+                raise Refuted(AS_ASKED, what, word="unroll")
+    return kernel.unroll.value if kernel.unroll else None

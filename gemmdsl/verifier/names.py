@@ -74,7 +74,7 @@ def _maps(kernel: Kernel) -> Iterator[Expr]:
     for axis in (threads.rows, threads.cols):
         yield from (axis.block, axis.count, axis.piece, axis.stride, axis.first)
     yield threads.threads
-    for optional in (kernel.block_k, kernel.fragments):
+    for optional in (kernel.block_k, kernel.fragments, kernel.unroll):
         if optional is not None:
             yield optional
     for staging in kernel.staging or ():

@@ -149,6 +149,7 @@ CHANGES: dict[str, Callable[[Kernel], Any]] = {
     "min_blocks": lambda k: k.min_blocks + 1,
     "fragments": lambda k: other(k.fragments),
     "read_first": lambda k: "A" if k.read_first == "B" else "B",
+    "unroll": lambda k: other(k.unroll),
     "fma": lambda k: FmaOrder("N", k.fma.snake),
     "applied": lambda k: k.applied[1:],
 }

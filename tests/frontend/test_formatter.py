@@ -85,7 +85,7 @@ schedule s on sm_75 for x { block 128x 128 x8
  snake stage A { prefer load vector 4 # in A
  transpose no read vector } store C { } }
 schedule t extends s { no warp no fma no fragments buffers 3 async fragments 1 fma along M
- raster 4 prefer raster # in raster
+ unroll 2 raster 4 prefer raster # in raster
  8 along N stage A { vector 4
    transpose } }
 schedule u { # in u
@@ -133,6 +133,7 @@ schedule t extends s {
   buffers 3 async
   fragments 1
   fma along M
+  unroll 2
   raster 4
   # in raster
   prefer raster 8 along N

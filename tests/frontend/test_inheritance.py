@@ -151,6 +151,19 @@ def test_copies_fragments_and_fmas() -> None:
     assert child("fragments 1 B first").read_first == "B"
 
 
+def test_steps_unrolled() -> None:
+    assert child("").unroll is None
+    assert child("unroll 4").unroll == 4
+    assert child_codes("unroll 0") == child_codes("unroll -1") == ["G414"]
+    assert child_codes("unroll 5") == ["G416"]
+    assert child_codes("unroll 4  unroll 4") == ["G115"]
+    assert child_codes("no unroll") == ["G116"]
+    program = loads(
+        f"{HEAD}{BASE}schedule a extends base {{ unroll 4 }}\nschedule b extends a {{ no unroll }}\n"
+    )
+    assert [program.spec(name).schedule.unroll for name in "ab"] == [4, None]
+
+
 def test_rasters() -> None:
     plain = child("")
     assert (plain.raster, plain.raster_along) == (1, "M")

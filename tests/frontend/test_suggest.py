@@ -21,7 +21,7 @@ WORDS = ("block", "warp", "lanes", "thread", "stage", "store", "buffers", "min_b
         ("minblocks", "min_blocks"),
         ("stroe", "store"),
         ("wrap", "warp"),
-        ("unroll", None),
+        ("warps_per_sm", None),
         ("x", None),
         ("", None),
         ("b" * 10_000, None),

@@ -46,6 +46,7 @@ WORDS = {
     "read_first": f"{TILE} buffers 2 fragments 2 B first",
     "fma_along": f"{TILE} fma along M",
     "fma_snake": f"{TILE} fma along N snake",
+    "unroll": f"{TILE} unroll 4",
     "raster": f"{TILE} raster 8",
     "raster_along": f"{TILE} raster 8 along N",
     "min_blocks": f"{TILE} min_blocks 2",
@@ -71,6 +72,7 @@ FULL = Options(
     c_vector=4,
     buffers=2,
     fragments=2,
+    unroll=4,
     raster=8,
     min_blocks=2,
     assumptions=(Assumption(axis="M", multiple=128),),
@@ -107,7 +109,7 @@ def test_words_of_a_schedule_are_those_of_its_text() -> None:
     """With every field away from its default at once."""
     found = spec(
         f"{TILE} as 4 x 4 warp 64 x 32 lanes 8 x 4 paired buffers 3 async at 2 fragments 2 B first"
-        " fma along M snake raster 5 along N min_blocks 1 stage A { read vector 4 transpose pad 4 }"
+        " fma along M snake unroll 4 raster 5 along N min_blocks 1 stage A { read vector 4 transpose pad 4 }"
         " stage B { vector 4 } store C { vector 4 } assume K % 8 == 0 assume aligned B"
     )
     options = options_that_give(found.schedule)

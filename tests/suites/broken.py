@@ -43,7 +43,8 @@ _WORDS = re.findall(
     r"\S+",
     """
 gemm problem schedule extends for on block warp lanes thread as stage store buffers async min_blocks
-raster along assume aligned vector load read transpose swizzle pad prefer no row col column paired f32 f64
+unroll raster along assume
+aligned vector load read transpose swizzle pad prefer no row col column paired f32 f64
 A B C M N K D alpha beta sm_75 sm_80 sm_999 v0 v1
 """,
 )
@@ -136,6 +137,7 @@ def options(rng: random.Random) -> Options:
         copy_step=rng.choice((0, 0, 0, 1, 3, 300)) if buffers else 0,
         fragments=maybe(rng.choice((1, 2, 0, 3))),  # type: ignore[arg-type]
         fma_along=maybe(rng.choice(("M", "N"))),  # type: ignore[arg-type]
+        unroll=maybe(rng.choice((1, 2, 4, 3, 0, 257))),  # type: ignore[arg-type]
         raster=raster,  # type: ignore[arg-type]
         raster_along=rng.choice(("M", "N")) if raster is not None else "M",  # type: ignore[arg-type]
         min_blocks=maybe(rng.choice((1, 2, 16, 32, 33))),  # type: ignore[arg-type]

@@ -87,6 +87,8 @@ def test_every_option_is_reached() -> None:
     assert {(s.fma_along, s.fma_snake) for s in schedules} == {
         (along, snake) for along in ("M", "N") for snake in (False, True)
     }
+    assert {s.unroll for s in schedules if s.fragments == 1} >= {None, 1, 2, 3, 4}
+    assert {s.unroll for s in schedules if s.fragments == 2} >= {None, 2, 4}
     assert {s.raster for s in schedules} >= {1, 2, 3, 8}
     assert {s.raster_along for s in schedules} == {"M", "N"}
     for access in ("load", "store", "read"):

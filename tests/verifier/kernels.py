@@ -64,6 +64,7 @@ SPECS: dict[str, Spec] = {
         read_first="B",
         fma_along="M",
         fma_snake=True,
+        unroll=4,
     ),
     "fragments_ping_pong": spec(**PIECES, **VECTORS, buffers=2, fragments=2),
     "swizzle": spec(
@@ -87,6 +88,7 @@ SPECS: dict[str, Spec] = {
     "exchanged": spec(
         **PIECES, a=COLUMN, stage_a=Stage(load=4, transpose=True), stage_b=Stage(load=4, transpose=True)
     ),
+    "unroll": spec(**PIECES, **VECTORS, unroll=2),
     "raster": spec(**PIECES, **VECTORS, raster=4),
     "raster_columns": spec(block_m=32, block_n=16, raster=3, raster_along="N"),
     "odd": spec(

@@ -9,7 +9,7 @@ import pytest
 
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least
-from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging
+from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging, Stmt
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map, raster_grid
 from gemmdsl.passes import steps
 from gemmdsl.spec import Assumption, Axis
@@ -388,6 +388,7 @@ ASKED: dict[str, Callable[[Kernel], Kernel]] = {
     "launch bounds": lambda k: replace(k, min_blocks=1),
     "fragment read first": lambda k: replace(k, read_first="B"),
     "FMA order": lambda k: replace(k, fma=FmaOrder("M")),
+    "unrolled steps": lambda k: replace(k, unroll=Named("UNROLL", Int(4))),
     "raster": lambda k: replace(k, grid=raster_grid(2, "M")),
     "axis of the raster": lambda k: replace(k, grid=raster_grid(1, "N")),
 }
@@ -450,7 +451,25 @@ def _left(first: Expr) -> Expr:
     return least(RASTER, BLOCKS_M - first)
 
 
+def _unrolled(unroll: bool | Named) -> Fault:
+    """`fragments` with its steps unrolled otherwise."""
+
+    def change(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        found = tuple(replace(s, body=change(s.body)) if isinstance(s, For) else s for s in body)
+        return tuple(
+            replace(s, unroll=unroll) if isinstance(s, For) and s.var.name == "k" else s for s in found
+        )
+
+    def plant() -> Kernel:
+        given = kernel("fragments")
+        return replace(given, body=change(given.body))
+
+    return plant
+
+
 EMITTED: dict[str, tuple[str, Fault]] = {
+    "steps of two sets of fragments in a loop": ("register-sets", _unrolled(False)),
+    "an odd number of them unrolled": ("register-sets", _unrolled(Named("STEPS", Int(3)))),
     "a last group as large as the others": ("blocks", _raster(GROUP, lambda first: RASTER)),
     "a last group that is cut off": ("blocks", _raster(GROUP, lambda first: BLOCKS_M % RASTER)),
     "rows left of the whole grid": ("blocks", _raster(GROUP, lambda first: least(RASTER, BLOCKS_M))),
@@ -500,6 +519,13 @@ def test_what_the_text_could_not_say_is_refuted(what: str) -> None:
     with pytest.raises(ProofError) as caught:
         verify(plant(), "specialise")
     assert caught.value.rule.name == rule
+
+
+def test_a_loop_is_unrolled_as_the_kernel_says() -> None:
+    assert verify(_unrolled(True)(), "unroll")
+    with pytest.raises(ProofError, match="not unrolled as the kernel says") as caught:
+        verify_final(_unrolled(True)(), "specialise")
+    assert caught.value.rule.name == "as-asked"
 
 
 def test_the_raster_that_faults_are_planted_in_is_right() -> None:
