@@ -194,13 +194,25 @@ Stmt = (
 class Staging:
     """How one operand reaches the FMAs: its shared tile, who copies it, how wide it moves.
 
-    `store` and `read` are vector widths in floats into and out of shared memory.
+    `store` and `read` are vector widths in floats into and out of shared memory.  `words` takes the place of
+    `copy` on paths that allow no vectors of the operand in global memory, and stores what it loads, word by
+    word; None where `copy` itself moves single words or every path allows its vectors.
     """
 
     tile: SharedTile
     copy: CopyMap
     store: Named
     read: Named
+    words: CopyMap | None = None
+
+    @property
+    def maps(self) -> tuple[CopyMap, ...]:
+        """All of its maps: of vectors first."""
+        return (self.copy,) if self.words is None else (self.copy, self.words)
+
+    def copy_on(self, path: Path) -> CopyMap:
+        """The map by which the tile is copied on a path."""
+        return self.copy if self.words is None or self.tile.operand.name in path.aligned else self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +278,11 @@ class Kernel:
     def stage(self, operand: StagedName) -> Staging:
         assert self.staging is not None
         return self.staging[0 if operand == "A" else 1]
+
+    def copies(self, staging: Staging) -> tuple[CopyMap, ...]:
+        """The maps by which a tile is copied on some path: of vectors first."""
+        used = [staging.copy_on(path) for path in self.paths]
+        return tuple(copy for copy in staging.maps if copy in used)
 
     @property
     def read_order(self) -> tuple[StagedName, StagedName]:

@@ -313,7 +313,7 @@ class CopyMap:
 
     operand: Operand
     threads: Named
-    width: Named
+    width: Named | Int
     vectors: Named
     copies: Named
     vector: Expr
@@ -388,21 +388,49 @@ class CopyMap:
 def copy_map(tile: SharedTile, threads: Named, width: int) -> CopyMap:
     """Vectors of `width` along the operand's contiguous axis, dealt to threads in order of address."""
     name = tile.operand.name
-    row_extent, row_count = (tile.rows, tile.cols) if tile.transposed else (tile.cols, tile.rows)
+    row_extent, row_count = _global_extents(tile)
     vector_width = Named(f"{name}_VECTOR", Int(width), f"floats per global load of {name}")
     per_row = Named(f"{name}_ROW_VECTORS", row_extent // vector_width, "loads per row of the global tile")
     vectors = Named(f"{name}_VECTORS", row_count * per_row, "loads per tile")
-    rounds = (vectors + threads - 1) // threads if vectors.value % threads.value else vectors // threads
-    copies = Named(f"{name}_COPIES", rounds, "loads per thread and tile")
+    copies = Named(f"{name}_COPIES", _rounds(vectors, threads), "loads per thread and tile")
+    return _dealt(tile.operand, threads, vector_width, per_row, vectors, copies)
+
+
+def word_map(tile: SharedTile, threads: Named) -> CopyMap:
+    """Single words, neighbours to neighbouring threads: for an operand whose vectors may be unaligned.
+
+    Its constants have names of their own, so that it can stand beside a map of vectors.
+    """
+    name = tile.operand.name
+    row_extent, row_count = _global_extents(tile)
+    words = Named(f"{name}_WORDS", row_count * row_extent, "floats per tile, where vectors are not allowed")
+    copies = Named(f"{name}_WORD_COPIES", _rounds(words, threads), "of them per thread")
+    return _dealt(tile.operand, threads, Int(1), row_extent, words, copies)
+
+
+def _global_extents(tile: SharedTile) -> tuple[Named, Named]:
+    """Length and number of a tile's rows as they lie in global memory."""
+    return (tile.rows, tile.cols) if tile.transposed else (tile.cols, tile.rows)
+
+
+def _rounds(vectors: Named, threads: Named) -> Expr:
+    """How many vectors the first thread gets."""
+    return (vectors + threads - 1) // threads if vectors.value % threads.value else vectors // threads
+
+
+def _dealt(
+    operand: Operand, threads: Named, width: Named | Int, per_row: Named, vectors: Named, copies: Named
+) -> CopyMap:
+    """Vectors to threads in order of address."""
     thread, copy = Var("thread", threads.value), Var("copy", copies.value)
     vector = thread + copy * threads
     return CopyMap(
-        operand=tile.operand,
+        operand=operand,
         threads=threads,
-        width=vector_width,
+        width=width,
         vectors=vectors,
         copies=copies,
         vector=vector,
         strided=vector // per_row,
-        contiguous=(vector % per_row) * vector_width,
+        contiguous=(vector % per_row) * width,
     )

@@ -36,6 +36,7 @@ from gemmdsl.ir import (
     Test,
     WaitGroups,
 )
+from gemmdsl.layout import CopyMap
 
 INDENT = "  "
 _AXES = ("M", "N", "K")
@@ -154,13 +155,14 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
     for axis in (threads.rows, threads.cols):
         yield from (axis.count, axis.piece, axis.stride, axis.first)
     for staging in kernel.staging or ():
-        tile, copy = staging.tile, staging.copy
+        tile = staging.tile
         yield from (tile.rows, tile.cols, tile.row_length)
         if tile.swizzle is not None:
             yield from (tile.swizzle.unit, tile.swizzle.group, tile.swizzle.count)
         if tile.stages is not None:
             yield tile.stages
-        yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
+        for copy in staging.maps:
+            yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
         yield from (staging.store, staging.read)
     yield kernel.c_vector
     for optional in (kernel.fragments, kernel.unroll):
@@ -207,12 +209,19 @@ def _staging(staging: Staging) -> Iterator[str]:
     row, col = tile.place(Var(axis), Var("k"))
     yield f"shared {name}{slots}[{tile.rows.name}][{tile.row_length.name}]"
     yield f"{name}({axis}, k) at [{to_c(row)}][{to_c(col)}]"
+    yield from _copy(copy)
+    if staging.words is not None:
+        yield "where vectors are not allowed:"
+        yield from (INDENT + line for line in _copy(staging.words))
+    widths = (copy.width, staging.store, staging.read)
+    yield "load {}, store {}, read {} at a time".format(*map(to_c, widths))
+
+
+def _copy(copy: CopyMap) -> Iterator[str]:
     yield f"{copy.copies.name} copies per thread{', the last partial' if copy.partial else ''}"
     yield f"vector = {to_c(copy.vector)}"
     yield f"{copy.operand.strided.lower()} = {to_c(copy.strided)}"
     yield f"{copy.operand.contiguous.lower()} = {to_c(copy.contiguous)}"
-    widths = (copy.width, staging.store, staging.read)
-    yield "load {}, store {}, read {} at a time".format(*(width.name for width in widths))
 
 
 def _path(path: Path) -> str:

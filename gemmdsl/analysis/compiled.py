@@ -21,10 +21,10 @@ from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.classes import ALIGNMENT, Tile, axis_classes, blocks_of
 from gemmdsl.analysis.lines import SourceMap, source_map
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
-from gemmdsl.analysis.shape import Shape, blocks
+from gemmdsl.analysis.shape import Shape, blocks, by_words, path_for
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource
-from gemmdsl.ir import Kernel
+from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.toolchain import Usage, disassemble
@@ -127,6 +127,8 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
     entry = source.plan.select(shape.sizes)
     if entry is None:
         raise ValueError(f"the schedule's assumptions do not hold for {shape}")
+    path = path_for(kernel, shape)
+    assert path is not None, "an entry belongs to a path"
     function = binary.functions[entry.name]
     runner = _Runner(kernel, source, function, shape)
     total, slope = runner.launch()
@@ -142,7 +144,7 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
         entry=entry.name,
         compiler=binary.compiler,
         usage=binary.usage[entry.name],
-        accesses=_merged(kernel, function, places, total),
+        accesses=_merged(kernel, path, function, places, total),
         issued=issued,
         mix={kind: int(count) for kind, count in _mix(function, total.issued).items()},
         loop_mix=loop,
@@ -158,7 +160,9 @@ def _mix(function: Function, issued: NDArray[np.float64] | Row) -> dict[str, flo
     return {kind: count for kind, count in found.items() if count}
 
 
-def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Counts) -> tuple[Access, ...]:
+def _merged(
+    kernel: Kernel, path: Path, function: Function, places: SourceMap, total: _Counts
+) -> tuple[Access, ...]:
     """Accesses of the same operand, memory, direction and width together.
 
     The compiler's line table is too coarse to tell neighbouring loads apart, so addresses say which operand
@@ -180,7 +184,7 @@ def _merged(kernel: Kernel, function: Function, places: SourceMap, total: _Count
         count = Count()
         for access in accesses:
             count += Count(access.requests, access.cost, access.ideal)
-        site = places.access(operand, space, kind)
+        site = places.access(operand, space, kind, by_words(kernel, operand, path))
         merged.append(
             Access(
                 *(space, kind, operand, site.function, site.line, width),

@@ -30,12 +30,14 @@ class SourceMap:
     owner: Mapping[int, str]
     lines: tuple[str, ...]
 
-    def find(self, function: str, marker: str) -> int:
-        """The first line of a function that contains `marker`; 0 if there is none."""
-        for number, text in enumerate(self.lines, start=1):
-            if self.owner.get(number) == function and marker in text:
-                return number
-        return 0
+    def find(self, function: str, marker: str, last: bool = False) -> int:
+        """The first line of a function that contains `marker`, or the last one; 0 if there is none."""
+        found = [
+            number
+            for number, text in enumerate(self.lines, start=1)
+            if self.owner.get(number) == function and marker in text
+        ]
+        return found[-1 if last else 0] if found else 0
 
     def line(self, chain: tuple[int, ...]) -> int:
         """The line that an instruction stands for, given its lines from the innermost function outwards.
@@ -47,8 +49,11 @@ class SourceMap:
                 return line
         return chain[-2] if len(chain) > 1 else chain[0] if chain else 0
 
-    def access(self, operand: OperandName, space: Space, kind: Kind) -> Site:
-        """Where an operand is accessed in this way."""
+    def access(self, operand: OperandName, space: Space, kind: Kind, words: bool) -> Site:
+        """Where an operand is accessed in this way; with `words`, on a path that copies it word by word.
+
+        A copy function has its loop over words after the one over vectors.
+        """
         lower = operand.lower()
         direct = f" {lower}[{'j' if operand == 'B' else 'i'}] ="
         choices: dict[tuple[Space, Kind], tuple[tuple[str, str], ...]] = {
@@ -62,7 +67,7 @@ class SourceMap:
             ("global", "store"): (("store_c", "store_global<"),),
         }
         for function, marker in choices[space, kind]:
-            if line := self.find(function, marker):
+            if line := self.find(function, marker, words):
                 return Site(function, line)
         return Site("", 0)
 

@@ -73,6 +73,14 @@ def path_for(kernel: Kernel, shape: Shape) -> Path | None:
     )
 
 
+def by_words(kernel: Kernel, operand: OperandName, path: Path) -> bool:
+    """Whether the path copies the operand's tile by its map of single words."""
+    if kernel.staging is None or operand == "C":
+        return False
+    staging = kernel.stage(operand)
+    return staging.copy_on(path) is staging.words
+
+
 def ceil_div(extent: int, block: int) -> int:
     return -(-extent // block)
 

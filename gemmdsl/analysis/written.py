@@ -18,13 +18,13 @@ import numpy as np
 from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
 from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
-from gemmdsl.analysis.lines import SourceMap
+from gemmdsl.analysis.lines import Site, SourceMap
 from gemmdsl.analysis.sectors import sectors
-from gemmdsl.analysis.shape import Shape, blocks, k_tiles, path_for
+from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.index import Expr, Int, Var, evaluate
-from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
-from gemmdsl.layout import AxisMap
+from gemmdsl.ir import AsyncCopyTile, Kernel, Path, Staging, walk
+from gemmdsl.layout import AxisMap, CopyMap, SharedTile
 from gemmdsl.spec import Operand, OperandName, StagedName
 from gemmdsl.target import WARP_SIZE
 
@@ -91,7 +91,7 @@ def written(kernel: Kernel, shape: Shape, places: SourceMap) -> tuple[Access, ..
     path = path_for(kernel, shape)
     if path is None:
         raise ValueError(f"the schedule's assumptions do not hold for {shape}")
-    return tuple(_Writer(kernel, shape, places, path.aligned).accesses())
+    return tuple(_Writer(kernel, shape, places, path).accesses())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,8 @@ class _Tile:
 
 
 class _Writer:
-    def __init__(
-        self, kernel: Kernel, shape: Shape, places: SourceMap, aligned: frozenset[OperandName]
-    ) -> None:
-        self.kernel, self.shape, self.places, self.aligned = kernel, shape, places, aligned
+    def __init__(self, kernel: Kernel, shape: Shape, places: SourceMap, path: Path) -> None:
+        self.kernel, self.shape, self.places, self.path = kernel, shape, places, path
         self.blocks_m, self.blocks_n = blocks(kernel, shape)
         self.blocks = self.blocks_m * self.blocks_n
         self.tiles = k_tiles(kernel, shape)
@@ -127,20 +125,21 @@ class _Writer:
     # Shared memory
 
     def _staged(self, staging: Staging, axis: AxisMap, repeats: int) -> Iterator[Access]:
-        name = staging.tile.operand.name
+        tile, copies, name = staging.tile, staging.copy_on(self.path), staging.tile.operand.name
         asynchronous = any(
             isinstance(statement, AsyncCopyTile) and statement.operand == name
             for statement in walk(self.kernel.body)
         )
         if asynchronous:
-            yield from self._async_copy(staging, repeats)
+            yield from self._async_copy(tile, copies, repeats)
         else:
-            yield from self._global_load(staging, repeats)
-            tally = _Tally("shared", "store", _FLOAT * staging.store.value)
-            for copy in range(staging.copy.copies.value):
-                exists = self._exists(staging, copy)
-                for element in range(0, staging.copy.width.value, staging.store.value):
-                    tally.add(self._stored_word(staging, copy, element), exists, 1)
+            yield from self._global_load(copies, repeats)
+            store = staging.store.value if copies is staging.copy else copies.width.value
+            tally = _Tally("shared", "store", _FLOAT * store)
+            for copy in range(copies.copies.value):
+                exists = self._exists(copies, copy)
+                for element in range(0, copies.width.value, store):
+                    tally.add(self._stored_word(tile, copies, copy, element), exists, 1)
             yield self._shared(tally, tally.total * (self.tiles * self.blocks), name)
         yield self._read(staging, axis)
 
@@ -167,26 +166,28 @@ class _Writer:
 
     def _shared(self, tally: _Tally, total: Count, name: OperandName) -> Access:
         """A shared access that every block makes alike in every K tile."""
-        site = self.places.access(name, "shared", tally.kind)
+        site = self._site(name, "shared", tally.kind)
         return Access(
             *("shared", tally.kind, name, site.function, site.line, tally.width),
             *(total, tally.total, tally.example),
         )
 
-    def _stored_word(self, staging: Staging, copy: int, element: int) -> Array:
-        tile, copies = staging.tile, staging.copy
+    def _site(self, name: OperandName, space: Space, kind: Kind) -> Site:
+        return self.places.access(name, space, kind, by_words(self.kernel, name, self.path))
+
+    def _stored_word(self, tile: SharedTile, copies: CopyMap, copy: int, element: int) -> Array:
         row, col = tile.place(*copies.coordinates(copies.contiguous + element))
         return self._values(row * tile.row_length + col, copy)
 
-    def _exists(self, staging: Staging, copy: int) -> Mask:
-        mask: Mask = self._values(staging.copy.vector, copy) < staging.copy.vectors.value
+    def _exists(self, copies: CopyMap, copy: int) -> Mask:
+        mask: Mask = self._values(copies.vector, copy) < copies.vectors.value
         return mask
 
     # Global memory
 
-    def _copied(self, staging: Staging, repeats: int) -> Iterator[tuple[int, int, Array, Array, Mask, _Tile]]:
-        """Copy, vector width, valid elements, first address, who takes part: for each class of tiles."""
-        copies, operand = staging.copy, staging.copy.operand
+    def _copied(self, copies: CopyMap, repeats: int) -> Iterator[tuple[int, Array, Array, Mask, _Tile]]:
+        """Copy, valid elements, first address, who takes part: for each class of tiles."""
+        operand = copies.operand
         assert self.kernel.block_k is not None
         fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
         ld = self.shape.ld(operand.name)
@@ -199,15 +200,14 @@ class _Writer:
                 contiguous_left = left.get(operand.contiguous, tile.fragment_left)
                 valid = np.where(strided < strided_left, contiguous_left - contiguous, 0)
                 address = tile.residue + strided * ld + contiguous
-                yield copy, copies.width.value, valid, address, self._exists(staging, copy), tile
+                yield copy, valid, address, self._exists(copies, copy), tile
 
-    def _global_load(self, staging: Staging, repeats: int) -> Iterator[Access]:
-        operand = staging.tile.operand
-        wide = _Tally("global", "load", _FLOAT * staging.copy.width.value)
-        single = _Tally("global", "load", _FLOAT)
-        for _, width, valid, address, exists, tile in self._copied(staging, repeats):
-            self._vector(wide, single, operand.name, width, valid, address, exists, tile.times)
-        yield from self._global((wide, single), operand.name)
+    def _global_load(self, copies: CopyMap, repeats: int) -> Iterator[Access]:
+        name, width = copies.operand.name, copies.width.value
+        wide, single = _Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT)
+        for _, valid, address, exists, tile in self._copied(copies, repeats):
+            self._vector(wide, single, name, width, valid, address, exists, tile.times)
+        yield from self._global((wide, single), name)
 
     def _vector(
         self,
@@ -219,37 +219,29 @@ class _Writer:
         address: Array,
         active: Mask,
         times: int,
-    ) -> Mask:
-        """A guarded access of `width` neighbours: whole where allowed, else one by one; who did it whole."""
-        whole = active & (valid >= width) & (name in self.aligned or width == 1)
+    ) -> None:
+        """A guarded access of `width` neighbours: whole where allowed, else one by one."""
+        whole = active & (valid >= width) & (name in self.path.aligned or width == 1)
         if whole.any():
             wide.add(address * _FLOAT, whole, times)
         for element in range(width):
             some = active & ~whole & (element < valid)
             if some.any():
                 single.add((address + element) * _FLOAT, some, times)
-        return whole
 
-    def _async_copy(self, staging: Staging, repeats: int) -> Iterator[Access]:
-        """Copies that pass the registers by: one instruction loads and stores."""
-        operand, width = staging.tile.operand, staging.copy.width.value
-        source = (_Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT))
-        target = (_Tally("shared", "store", _FLOAT * width), _Tally("shared", "store", _FLOAT))
-        zeros = _Tally("shared", "store", _FLOAT)
-        for copy, _, valid, address, exists, tile in self._copied(staging, repeats):
-            whole = self._vector(*source, operand.name, width, valid, address, exists, tile.times)
-            if whole.any():
-                target[0].add(self._stored_word(staging, copy, 0), whole, tile.times, address)
-            for element in range(width):
-                word = self._stored_word(staging, copy, element)
-                single = exists & ~whole
-                if (single & (element < valid)).any():
-                    target[1].add(word, single & (element < valid), tile.times, address + element)
-                if (single & (element >= valid)).any():
-                    zeros.add(word, single & (element >= valid), tile.times)
-        yield from self._global(source, operand.name, True)
-        yield from self._global(target, operand.name, True)
-        yield from self._global((zeros,), operand.name)
+    def _async_copy(self, tile: SharedTile, copies: CopyMap, repeats: int) -> Iterator[Access]:
+        """Copies that pass the registers by: one instruction reads what exists and stores a whole vector.
+
+        Lanes of which nothing exists store zeros and read nothing.
+        """
+        name, bytes_ = copies.operand.name, _FLOAT * copies.width.value
+        source, target = _Tally("global", "load", bytes_), _Tally("shared", "store", bytes_)
+        for copy, valid, address, exists, origin in self._copied(copies, repeats):
+            reading = exists & (valid > 0)
+            source.add(address * _FLOAT, reading, origin.times)
+            sources = np.where(reading, address, INACTIVE)
+            target.add(self._stored_word(tile, copies, copy, 0), exists, origin.times, sources)
+        yield from self._global((source, target), name, True)
 
     def _global(
         self, tallies: tuple[_Tally, ...], name: OperandName, asynchronous: bool = False
@@ -257,7 +249,7 @@ class _Writer:
         """Accesses counted over the whole launch; those that never happen are left out."""
         for tally in tallies:
             if tally.total.requests:
-                site = self.places.access(name, tally.space, tally.kind)
+                site = self._site(name, tally.space, tally.kind)
                 per_tile = None if name == "C" else self._per_tile(tally.total)
                 yield Access(
                     *(tally.space, tally.kind, name, site.function, site.line, tally.width),

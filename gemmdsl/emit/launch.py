@@ -10,6 +10,7 @@ from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
 from gemmdsl.emit.printing import Printer
 from gemmdsl.extents import tiles
 from gemmdsl.index import Int, Named, Var
+from gemmdsl.index_text import to_c
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Operand, OperandName, Order, Problem
 from gemmdsl.target import STATIC_SHARED_LIMIT
@@ -251,7 +252,7 @@ def _condition(kernel: Kernel, condition: Condition) -> str:
                 width = kernel.c_vector.name
             elif kernel.staging is not None:
                 # What is not staged is read word by word: no constant tells its width.
-                width = kernel.stage(operand).copy.width.name
+                width = to_c(kernel.stage(operand).copy.width)
             return f"aligned({operand}, ld{operand.lower()}, {width})"
 
 

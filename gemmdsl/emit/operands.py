@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer, address
 from gemmdsl.extents import FULL, exists, left, neighbours_left
-from gemmdsl.index import Expr, Int, Named, Var
+from gemmdsl.index import Expr, Int, Var
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
-from gemmdsl.layout import AxisMap
+from gemmdsl.layout import AxisMap, CopyMap
 from gemmdsl.spec import Axis, Operand, OperandName
 
 
-def guard(kernel: Kernel, operand: Operand, width: Named, text: Printer) -> str:
+def guard(kernel: Kernel, operand: Operand, width: Expr, text: Printer) -> str:
     """C text of how many neighbours exist from a coordinate on, of `width`; see `neighbours_left`."""
     return text(neighbours_left(operand, width, kernel.paths[-1].full, known_full(kernel)))
 
@@ -47,8 +47,35 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyView:
+    """One map of a tile's copies as C text; see templates/copy.
+
+    With `whole`, a copy goes from registers to shared memory in one piece.
+    """
+
+    vector: str
+    store: str
+    copies: str
+    vectors: str
+    vector_index: str
+    partial: bool
+    whole: bool
+    valid: str
+    start: str
+    distance: str
+    landing_first: str
+    landing: str
+    load_coordinates: tuple[Binding, ...]
+    store_coordinates: tuple[Binding, ...]
+    copy_coordinates: tuple[Binding, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StageView:
-    """A staged operand as C text; see templates/copy."""
+    """A staged operand as C text; see templates/copy.
+
+    `words` is its other map where the paths differ in it: those that are not ALIGNED take it.
+    """
 
     name: OperandName
     lower: str
@@ -58,23 +85,10 @@ class StageView:
     rows: str
     row_length: str
     shape: str
-    vector: str
-    store: str
+    copy: CopyView
+    words: CopyView | None
     read: str
-    copies: str
-    vectors: str
-    vector_index: str
-    partial: bool
-    valid: str
-    aligned: str
-    start: str
     step: str
-    distance: str
-    landing_first: str
-    landing: str
-    load_coordinates: tuple[Binding, ...]
-    store_coordinates: tuple[Binding, ...]
-    copy_coordinates: tuple[Binding, ...]
     counter: str
     count: str
     first: str
@@ -86,29 +100,33 @@ class StageView:
     uses_copy: bool
     uses_async: bool
 
+    def share(self, name: str, of: str = "") -> str:
+        """Declares an array of a thread's share of a tile, or with `of` "&" a reference to one."""
+        if self.words is not None:
+            return f"Share{self.name}<ALIGNED>{of} {name}"
+        return f"float {f'({of}{name})' if of else name}[{self.copy.copies}][{self.copy.vector}]"
+
+    @property
+    def map_arguments(self) -> str:
+        """Template arguments of a function that depends on nothing but the map."""
+        return "<ALIGNED>" if self.words is not None else ""
+
 
 def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -> StageView:
     """The view of one staged operand; `axis` maps threads to its M or N coordinates."""
-    tile, copy = staging.tile, staging.copy
+    tile = staging.tile
     operand = tile.operand
     assert kernel.block_k is not None
     fragment, k = tile.coordinates
     used = {type(s) for s in walk(kernel.body) if getattr(s, "operand", None) == operand.name}
-    # An asynchronous copy lands whole; stores from registers go element by element.
-    element: Expr = Int(0) if AsyncCopyTile in used else Var("e", copy.width.value)
-    landing_first, landing = copy.shared_places(tile, element)
-    fragment_index, k_index = copy.coordinates(copy.contiguous)
+    rows, row_length = text(tile.rows), text(tile.row_length)
+    # Constants are printed in the order of their first use: widths before what follows from them.
+    copies = kernel.copies(staging)
+    for width in (*(copy.width for copy in copies), *_stores(staging, copies[0], used), staging.read):
+        text(width)
+    first, *others = (_copy_view(kernel, staging, copy, used, text) for copy in copies)
     counter = Var("i" if tile.fragment_axis == "M" else "j", axis.count.value)
     read_row, read_col = tile.place(axis.index(counter), k)
-    guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
-    both = {fragment.name, k.name}
-    for_load = {axis.lower() for axis in guarded} if copy.walk() is not None else both
-    for_store = both if copy.landing(tile, element) is None else set()
-
-    def coordinates(needed: set[str]) -> tuple[Binding, ...]:
-        values = ((fragment.name, fragment_index), (k.name, k_index))
-        return tuple(Binding(name, text(value)) for name, value in values if name in needed)
-
     shape = "[k][%s]" if tile.k_outer else "[%s][k]"
     return StageView(
         name=operand.name,
@@ -116,26 +134,13 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         ld=operand.ld,
         left=left(tile.fragment_axis).name,
         fragment=fragment.name,
-        rows=text(tile.rows),
-        row_length=text(tile.row_length),
+        rows=rows,
+        row_length=row_length,
         shape=shape % fragment.name,
-        vector=text(copy.width),
-        store=text(staging.store) if CopyTile in used or StoreTile in used else "",
+        copy=first,
+        words=others[0] if others else None,
         read=text(staging.read),
-        copies=text(copy.copies),
-        vectors=text(copy.vectors) if copy.partial else "",
-        vector_index=text(copy.vector) if copy.partial else "",
-        partial=copy.partial,
-        valid=guard(kernel, operand, copy.width, text),
-        aligned=alignment(kernel, operand.name, copy.width.value),
-        start=address(operand, *copy.start(), text),
-        step=address(operand, *copy.step(kernel.block_k), text),
-        distance=address(operand, *copy.onward(), text),
-        landing_first=text(landing_first),
-        landing=text(landing),
-        load_coordinates=coordinates(for_load),
-        store_coordinates=coordinates(for_store),
-        copy_coordinates=coordinates(for_load | for_store),
+        step=address(operand, *staging.copy.step(kernel.block_k), text),
         counter=counter.name,
         count=text(axis.count),
         first=axis.first.name,
@@ -146,6 +151,50 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         uses_store=bool({StoreTile, CopyTile} & used),
         uses_copy=CopyTile in used,
         uses_async=AsyncCopyTile in used,
+    )
+
+
+def _stores(staging: Staging, copy: CopyMap, used: set[type]) -> tuple[Expr, ...]:
+    """How many floats a shared store from registers takes, by this map; none where there is no such store."""
+    if not {CopyTile, StoreTile} & used:
+        return ()
+    return (copy.width,) if copy is staging.words else (staging.store,)
+
+
+def _copy_view(kernel: Kernel, staging: Staging, copy: CopyMap, used: set[type], text: Printer) -> CopyView:
+    """The view of one map; `used` are the kinds of statements about its operand."""
+    tile, operand = staging.tile, staging.tile.operand
+    fragment, k = tile.coordinates
+    # Asynchronous copies and single words land whole; vectors in registers are stored element by element.
+    whole = AsyncCopyTile in used or copy is staging.words
+    element: Expr = Int(0) if whole else Var("e", copy.width.value)
+    landing_first, landing = copy.shared_places(tile, element)
+    fragment_index, k_index = copy.coordinates(copy.contiguous)
+    guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
+    both = {fragment.name, k.name}
+    for_load = {axis.lower() for axis in guarded} if copy.walk() is not None else both
+    for_store = both if copy.landing(tile, element) is None else set()
+
+    def coordinates(needed: set[str]) -> tuple[Binding, ...]:
+        values = ((fragment.name, fragment_index), (k.name, k_index))
+        return tuple(Binding(name, text(value)) for name, value in values if name in needed)
+
+    return CopyView(
+        vector=text(copy.width),
+        store="".join(map(text, _stores(staging, copy, used))),
+        copies=text(copy.copies),
+        vectors=text(copy.vectors) if copy.partial else "",
+        vector_index=text(copy.vector) if copy.partial else "",
+        partial=copy.partial,
+        whole=whole,
+        valid=guard(kernel, operand, copy.width, text),
+        start=address(operand, *copy.start(), text),
+        distance=address(operand, *copy.onward(), text),
+        landing_first=text(landing_first),
+        landing=text(landing),
+        load_coordinates=coordinates(for_load),
+        store_coordinates=coordinates(for_store),
+        copy_coordinates=coordinates(for_load | for_store),
     )
 
 

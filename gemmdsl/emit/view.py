@@ -24,6 +24,7 @@ from gemmdsl.emit.statements import StatementView, program_view
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, rows_left, tiles
 from gemmdsl.index import Bound, Expr, Int, Var
 from gemmdsl.index_parts import bindings, free
+from gemmdsl.index_text import to_c
 from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
 from gemmdsl.layout import BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem
@@ -65,6 +66,7 @@ class KernelView:
     rows_left: tuple[str, str]
     k_tiles: str
     flags: tuple[str, ...]
+    map_arguments: dict[str, str]
     origins: dict[str, str]
     block_parameters: str
     block_arguments: str
@@ -136,6 +138,7 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         rows_left=(text(left_m), text(left_n)),
         k_tiles=text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else "",
         flags=flags(kernel),
+        map_arguments={stage.name: stage.map_arguments for stage in stages},
         origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
         block_parameters=", ".join([*([stage] if stages else []), launch.kernel_parameters]),
         block_arguments=", ".join([*([stage_argument] if stages else []), launch.arguments]),
@@ -199,15 +202,15 @@ def _checks(kernel: Kernel) -> tuple[Check, ...]:
         Check("BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N", "one owner for each output"),
     ]
     for staging in kernel.staging or ():
-        tile, copy = staging.tile, staging.copy
+        tile, (copy, *_) = staging.tile, kernel.copies(staging)
         name = tile.operand.name
-        covers = f"{tile.rows.name} * {tile.cols.name} % {copy.width.name} == 0"
+        covers = f"{tile.rows.name} * {tile.cols.name} % {to_c(copy.width)} == 0"
         checks.append(Check(covers, f"loads cover the tile of {name}"))
         # Asynchronous copies store as wide as they load, and name the one width only.
         store = copy.width if _uses(kernel, AsyncCopyTile) else staging.store
         widest = store if store.value > staging.read.value else staging.read
         if widest.value > 1:
-            aligned = f"{tile.row_length.name} % {widest.name} == 0"
+            aligned = f"{tile.row_length.name} % {to_c(widest)} == 0"
             checks.append(Check(aligned, f"rows of {name} keep vectors aligned"))
     return tuple(checks)
 

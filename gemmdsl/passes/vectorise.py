@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, Staging
-from gemmdsl.layout import copy_map
+from gemmdsl.layout import copy_map, word_map
 from gemmdsl.passes._tiles import map_staging
 from gemmdsl.spec import StagedName
 
@@ -16,7 +16,9 @@ def vectorise(kernel: Kernel) -> Kernel:
 
     Before: one float per access.  After: a thread copies vectors along the operand's contiguous axis, stores
     them whole where the shared tile keeps that axis, reads fragments as vectors where a shared row holds
-    one k, and stores C in vectors.  Needs: widths that divide rows and pieces; rows of whole vectors.
+    one k, and stores C in vectors.  Where vectors of an operand may be unaligned in global memory, its tile
+    is copied word by word, by a map of its own: the words of torn vectors would lie apart for neighbouring
+    threads.  Needs: widths that divide rows and pieces; rows of whole vectors.
     """
     schedule = kernel.spec.schedule
 
@@ -24,9 +26,11 @@ def vectorise(kernel: Kernel) -> Kernel:
         stage = schedule.stage(name)
         if (stage.load, stage.store, stage.read) == (1, 1, 1):
             return staging
+        aligned = name in kernel.paths[-1].aligned
         return replace(
             staging,
             copy=copy_map(staging.tile, kernel.threads.threads, stage.load),
+            words=word_map(staging.tile, kernel.threads.threads) if stage.load > 1 and not aligned else None,
             store=Named(staging.store.name, Int(stage.store), staging.store.note),
             read=Named(staging.read.name, Int(stage.read), staging.read.note),
         )

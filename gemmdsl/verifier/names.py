@@ -78,14 +78,15 @@ def _maps(kernel: Kernel) -> Iterator[Expr]:
         if optional is not None:
             yield optional
     for staging in kernel.staging or ():
-        tile, copy = staging.tile, staging.copy
+        tile = staging.tile
         yield from (tile.rows, tile.cols, tile.row_length, staging.store, staging.read)
         if tile.swizzle is not None:
             yield from (tile.swizzle.unit, tile.swizzle.group, tile.swizzle.count)
         if tile.stages is not None:
             yield tile.stages
-        yield from (copy.threads, copy.width, copy.vectors, copy.copies)
-        yield from (copy.vector, copy.strided, copy.contiguous)
+        for copy in staging.maps:
+            yield from (copy.threads, copy.width, copy.vectors, copy.copies)
+            yield from (copy.vector, copy.strided, copy.contiguous)
 
 
 def _prove_counters(body: tuple[Stmt, ...], counters: dict[str, Expr], names: _Names) -> None:

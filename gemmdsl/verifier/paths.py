@@ -16,10 +16,18 @@ def prove_paths(kernel: Kernel) -> str:
     blocks = [("M", kernel.block_m.value), ("N", kernel.block_n.value)]
     if kernel.block_k is not None:
         blocks.append(("K", kernel.block_k.value))
-    widths = [("C", kernel.c_vector.value)]
+    vectors: list[tuple[OperandName, int]] = [("C", kernel.c_vector.value)]
     for staging in kernel.staging or ():
-        widths.append((staging.tile.operand.name, staging.copy.width.value))
-    return _prove(kernel.paths, tuple(blocks), tuple(widths), kernel.spec.schedule.assumptions)
+        vectors.append((staging.tile.operand.name, staging.copy.width.value))
+    # Vectors of C are torn into words where they may be unaligned; inputs are copied by the map of the path.
+    moved = tuple(
+        (
+            ("C", kernel.c_vector.value if "C" in path.aligned else 1),
+            *((s.tile.operand.name, s.copy_on(path).width.value) for s in kernel.staging or ()),
+        )
+        for path in kernel.paths
+    )
+    return _prove(kernel.paths, tuple(blocks), tuple(vectors), moved, kernel.spec.schedule.assumptions)
 
 
 @lru_cache(maxsize=16)
@@ -27,11 +35,13 @@ def _prove(
     paths: tuple[Path, ...],
     blocks: tuple[tuple[Axis, int], ...],
     widths: tuple[tuple[OperandName, int], ...],
+    moved: tuple[tuple[tuple[OperandName, int], ...], ...],
     assumptions: tuple[Assumption, ...],
 ) -> str:
+    """`widths` are those of an operand's vectors, `moved` what each path moves at once in global memory."""
     if not paths:
         raise Refuted(LAST_RESORT, "the kernel has no path at all")
-    for path in paths:
+    for path, at_once in zip(paths, moved, strict=True):
         for axis, block in blocks:
             if axis in path.full and not _divides(path.requires, axis, block):
                 raise Refuted(
@@ -41,8 +51,8 @@ def _prove(
                     axis=axis,
                     block=block,
                 )
-        for operand, width in widths:
-            if width > 1 and operand in path.aligned and not _aligns(path.requires, operand, width):
+        for operand, width in at_once:
+            if width > 1 and not _aligns(path.requires, operand, width):
                 raise Refuted(
                     ALIGNMENT,
                     f"path {path.name} moves {width} floats of {operand} at once, which may be unaligned",

@@ -52,13 +52,14 @@ def extents(tile: SharedTile) -> tuple[int, int]:
 def prove_operands(staging: tuple[Staging, Staging], problem: Problem) -> None:
     """The first tile holds A and is filled from A, the second one B from B."""
     for stage, operand in zip(staging, (problem.a, problem.b), strict=True):
-        if stage.tile.operand != operand or stage.copy.operand != operand:
-            raise Refuted(
-                PLACEMENT,
-                f"the tile of {operand.name} is one of {stage.tile.operand.name}, copied from"
-                f" {stage.copy.operand.name}, or of another order in memory",
-                operand=operand.name,
-            )
+        for copy in stage.maps:
+            if stage.tile.operand != operand or copy.operand != operand:
+                raise Refuted(
+                    PLACEMENT,
+                    f"the tile of {operand.name} is one of {stage.tile.operand.name}, copied from"
+                    f" {copy.operand.name}, or of another order in memory",
+                    operand=operand.name,
+                )
 
 
 @lru_cache(maxsize=16)
@@ -215,10 +216,27 @@ def _prove_steps(tile: SharedTile, copy: CopyMap, threads: Var) -> None:
 
 @lru_cache(maxsize=16)
 def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
-    """Copies cover the tile once and store each element to its word, in aligned vectors."""
-    tile, copy = staging.tile, staging.copy
-    name, width, store = tile.operand.name, copy.width.value, staging.store.value
-    fragment, depth = extents(tile)
+    """Copies by each map cover the tile once and store each element to its word, in aligned vectors."""
+    tile, copy, store = staging.tile, staging.copy, staging.store.value
+    _prove_map(tile, copy, store, threads)
+    if staging.words is not None:
+        # On its paths shared stores are as wide as the loads.
+        _prove_map(tile, staging.words, staging.words.width.value, threads)
+    name, width, (fragment, depth) = tile.operand.name, copy.width.value, extents(tile)
+    elements, by = fragment * depth, f"{threads.extent} threads"
+    vectors = f"in {copy.vectors.value} vectors of {width}" if width > 1 else "one by one"
+    otherwise = "" if staging.words is None else ", or singly"
+    return (
+        f"{name} tile: {elements} elements copied exactly once by {by} {vectors}{otherwise}",
+        f"{name} tile: {elements} elements at distinct shared words"
+        + (f", padding of {tile.pad.value} unused" if tile.pad else "")
+        + (f", stored {store} at a time, aligned" if store > 1 else ""),
+    )
+
+
+def _prove_map(tile: SharedTile, copy: CopyMap, store: int, threads: Var) -> None:
+    """Copies by one map, which reach the tile in shared stores of `store` floats."""
+    name, width, (fragment, depth) = tile.operand.name, copy.width.value, extents(tile)
     copiers(copy, threads, fragment, depth)
     table = words(tile)
 
@@ -260,14 +278,6 @@ def prove_copies(staging: Staging, threads: Var) -> tuple[str, ...]:
             slot_words=tile.words,
             **{f"word{d}": int(stored[vector, at_lane + d]) for d in range(store)},
         )
-    elements, by = fragment * depth, f"{threads.extent} threads"
-    vectors = f"in {copy.vectors.value} vectors of {width}" if width > 1 else "one by one"
-    return (
-        f"{name} tile: {elements} elements copied exactly once by {by} {vectors}",
-        f"{name} tile: {elements} elements at distinct shared words"
-        + (f", padding of {tile.pad.value} unused" if tile.pad else "")
-        + (f", stored {store} at a time, aligned" if store > 1 else ""),
-    )
 
 
 @lru_cache(maxsize=16)
@@ -366,11 +376,16 @@ def prove_async_width(staging: Staging) -> None:
 def conflict(staging: Staging, threads: ThreadMap) -> Conflict | None:
     """A word of a slot that is written by one thread's copy and read by another thread, if there is one.
 
-    Writers of different words never meet: each word has one copier, the same for every tile.
+    Writers of different words never meet: by a map each word has one copier, the same for every tile, and
+    all tiles of a launch are copied by one map.
     """
-    tile = staging.tile
+    found = (_conflict(staging.tile, copy, threads) for copy in staging.maps)
+    return next((one for one in found if one is not None), None)
+
+
+def _conflict(tile: SharedTile, copy: CopyMap, threads: ThreadMap) -> Conflict | None:
     fragment, depth = extents(tile)
-    writer = copiers(staging.copy, threads.thread, fragment, depth)
+    writer = copiers(copy, threads.thread, fragment, depth)
     read = owned(threads, tile.fragment_axis)
     count, per_thread = read.shape
     readers = np.repeat(np.arange(count), per_thread)

@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.nvcc, needs_toolkit]
         ("ladder.gemm", "v4_warps", (300, 257, 77)),
         ("ladder.gemm", "v5_async", (200, 199, 201)),
         ("fast.gemm", "fast_90", (1024, 768, 512)),
+        ("fast.gemm", "fast_90", (300, 260, 77)),
+        ("fast.gemm", "fast_1024", (257, 129, 65)),
         ("fast.gemm", "fast_75", (128, 128, 136)),
         ("layouts.gemm", "fast_tn", (150, 131, 77)),
         ("swizzle.gemm", "swizzled", (200, 128, 64)),

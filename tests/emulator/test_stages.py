@@ -90,7 +90,7 @@ def test_right_kernels_are_passed_over_in_silence(schedule: str) -> None:
         ("single", "const int b_to = ", "const int b_to = -4 + ", "lands in stage.A[7][32]"),
         ("double", "const int a_to = ", "const int a_to = BLOCK_K * A_ROW + ",
          "lands in stages[0].B[0][0]"),
-        ("double", "const int b_to = ", "const int b_to = BLOCK_K * B_ROW + ",
+        ("double", "? (thread / B_ROW_VECTORS)", "? BLOCK_K * B_ROW + (thread / B_ROW_VECTORS)",
          "lands in stages[1].A[0][0]"),
         ("double", "&tile[k][thread_row", "&tile[k][BLOCK_K * A_ROW + thread_row",
          "read outside A's tile on line"),
@@ -114,7 +114,8 @@ def test_a_race_names_the_element_and_the_buffers() -> None:
     ("schedule", "edit", "words"),
     [
         ("single", ("const int a_to = ", "const int a_to = 1 + "), "transpose"),
-        ("double", ("const int b_to = ", "const int b_to = BLOCK_K * B_ROW + "), "vector 4"),
+        ("double", ("? (thread / B_ROW_VECTORS)", "? BLOCK_K * B_ROW + (thread / B_ROW_VECTORS)"),
+         "vector 4"),
         ("double", ("&tile[k][thread_row", "&tile[k][1 + thread_row"), "transpose"),
         ("double", ("float* const to = C + ", "float* const to = C + 1 + "), "thread 4 x 4"),
         ("double", ("    __syncthreads();  // the next", "    if (thread < 32) __syncthreads();  //"),

@@ -70,6 +70,11 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"e < valid", "e <= valid"),
         (r"valid >= WIDTH", "valid >= WIDTH - 1"),
     ),
+    "wrong fill with zeros": (
+        (r"valid > 0 \? valid : 0", "valid > 0 ? WIDTH : 0"),
+        (r"valid > 0 \? valid : 0", "WIDTH"),
+        (r"valid > 0 \? valid : 0", "0"),
+    ),
     "guard dropped": ((r"FULL \|\| [mn] < [mn]_left \?", "true ?"), (r"= FULL \? (\w+) : [^;]*;", r"= \1;")),
     "tail filled with ones": ((r": 0\.0f;", ": 1.0f;"), (r"= 0\.0f;", "= 1.0f;")),
     "leading dimensions swapped": (
@@ -103,10 +108,8 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"from \+= BLOCK_K;", "from += BLOCK_K + 1;"),
         (r"offset\(BLOCK_K, ", "offset(BLOCK_K + 1, "),
     ),
-    "copy of a tile left out": (
-        (r"\n *(store|load|copy)_[ab](_async)?(<\w+, \w+>)?\([^;]*tile[^;]*;", "\n"),
-    ),
-    "last copy of a thread left out": ((r"copy < ([AB])_COPIES;", r"copy < \1_COPIES - 1;"),),
+    "copy of a tile left out": ((r"\n *(store|load|copy)_[ab](_async)?(<[\w, ]+>)?\([^;]*tile[^;]*;", "\n"),),
+    "last copy of a thread left out": ((r"copy < ([AB](_WORD)?)_COPIES;", r"copy < \1_COPIES - 1;"),),
     "wrong transposition": (
         (r"e \* ([AB])_ROW", r"e * \1_PAD"),
         (r"(\)|\w) \* ([AB])_ROW(?=[ ,)\]])", r"\1 * (\2_ROW - 1)"),
@@ -130,6 +133,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"warp / (\w+)", r"warp % \1"),
         (r"thread / WARP_SIZE", "0"),
         (r"thread / ([AB])_ROW_VECTORS", r"thread % \1_ROW_VECTORS"),
+        (r"thread / (BLOCK_[MNK])", r"thread % \1"),
     ),
     "thread dropped": (
         (r"\n  store_c<", "\n  if (thread != 0) store_c<"),

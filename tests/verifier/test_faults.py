@@ -12,7 +12,7 @@ from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least
 from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging, Stmt
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map, raster_grid
 from gemmdsl.passes import steps
-from gemmdsl.spec import Assumption, Axis
+from gemmdsl.spec import Assumption, Axis, StagedName
 from gemmdsl.target import TARGETS
 from gemmdsl.verifier import ProofError, verify, verify_final
 from tests.verifier.kernels import PIECES, VECTORS, kernel, spec, with_stage
@@ -267,6 +267,11 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a general path that requires more": ("last-resort", last_path(requires=(Multiple("K", 2),))),
     "an assumption on a size not checked": ("last-resort", assuming(Assumption(axis="M", multiple=4))),
     "an assumption on alignment not checked": ("last-resort", assuming(Assumption(operand="A"))),
+    "vectors where nothing is known of alignment": (
+        "alignment",
+        stage("B", lambda s: replace(s, words=None)),
+    ),
+    "words that are vectors": ("alignment", stage("B", lambda s: replace(s, words=s.copy))),
 }
 
 
@@ -359,6 +364,45 @@ def test_witnesses_of_copies_are_true(name: str) -> None:
         )
     else:
         assert not copiers
+
+
+# Faults in the map of single words alone, which the witnesses of the other one do not show.
+WORDS: dict[str, tuple[str, Callable[[CopyMap], CopyMap]]] = {
+    "words that nobody copies": ("copy-coverage", lambda c: replace(c, copies=named(c.copies, 1))),
+    "one word too few": (
+        "copy-coverage",
+        lambda c: replace(c, vectors=named(c.vectors, c.vectors.value - 1)),
+    ),
+    "every other word twice": (
+        "copy-coverage",
+        lambda c: replace(c, contiguous=c.contiguous // 2 * 2),
+    ),
+    "a place that was simplified wrongly": (
+        "placement",
+        lambda c: replace(c, contiguous=lying(c.contiguous)),
+    ),
+    "words of the other operand": ("placement", lambda _: word_map_of("A")),
+}
+
+
+def word_map_of(operand: StagedName) -> CopyMap:
+    words = kernel("swizzled_rows").stage(operand).words
+    assert words is not None
+    return words
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_the_map_of_words_is_proved_too(name: str) -> None:
+    rule, change = WORDS[name]
+
+    def plant(staging: Staging) -> Staging:
+        assert staging.words is not None
+        return replace(staging, words=change(staging.words))
+
+    with pytest.raises(ProofError) as caught:
+        verify(with_stage(kernel("swizzled_rows"), "B", plant), "vectorise")
+    assert caught.value.rule.name == rule
+    assert caught.value.witness
 
 
 def test_limits() -> None:

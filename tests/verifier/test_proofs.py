@@ -36,7 +36,7 @@ def test_proofs_say_what_was_counted() -> None:
         "A tile: 1024 elements copied exactly once by 128 threads one by one",
         "A tile: 1024 elements at distinct shared words, padding of 4 unused",
         "A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned",
-        "B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4",
+        "B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly",
         "B tile: 512 elements at distinct shared words, stored 4 at a time, aligned",
         "B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned",
         "guards (fast, edge, general): an axis without guard and a vector in global memory follow from the"

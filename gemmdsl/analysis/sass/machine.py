@@ -23,6 +23,7 @@ from gemmdsl.analysis.sass.registers import (
     PredicateReader,
     Reader,
     Registers,
+    is_predicate,
     next_register,
     predicate_reader,
     reader,
@@ -38,15 +39,15 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessTotal", "CannotEvaluate", "Execution", "run_block"]
 
+AddressReader = Callable[[Registers, "Mask | None"], "NDArray[np.int64]"]
 Space = Literal["shared", "global"]
 
-# mnemonic -> accesses it makes: (space, kind, number of its address operand).
-_MEMORY: dict[str, tuple[tuple[Space, AccessKind, int], ...]] = {
-    "LDS": (("shared", "load", 0),),
-    "STS": (("shared", "store", 0),),
-    "LDG": (("global", "load", 0),),
-    "STG": (("global", "store", 0),),
-    "LDGSTS": (("shared", "copy", 0), ("global", "load", 1)),
+# mnemonic -> the access it makes; copies make two.
+_MEMORY: dict[str, tuple[Space, AccessKind]] = {
+    "LDS": ("shared", "load"),
+    "STS": ("shared", "store"),
+    "LDG": ("global", "load"),
+    "STG": ("global", "store"),
 }
 _ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
 _SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
@@ -218,6 +219,8 @@ class _Machine:
             return self._meeting(instruction)
         if mnemonic in _MEMORY:
             return self._memory(index)
+        if mnemonic == "LDGSTS":
+            return self._copy(index)
         try:
             return step(instruction)
         except CannotEvaluate as reason:
@@ -243,29 +246,54 @@ class _Machine:
 
     def _memory(self, index: int) -> Step:
         instruction = self.code[index]
-        words = instruction.operands
-        places = [word for word in words if _ADDRESS.match(word)]
-        width = instruction.width
-        addressed = []
-        for space, kind, number in _MEMORY[instruction.mnemonic]:
-            total = AccessTotal(space, kind, width)
-            self.result.accesses[index, space] = total
-            addressed.append((total, _address_reader(places[number], space)))
+        words, width = instruction.operands, instruction.width
+        space, kind = _MEMORY[instruction.mnemonic]
+        total = self._total(index, space, kind)
+        address = _address_reader(next(word for word in words if _ADDRESS.match(word)), space)
         loaded = (
             [next_register(words[0].partition(".")[0], word) for word in range(width // WORD)]
-            if instruction.mnemonic in ("LDS", "LDG")
+            if kind == "load"
             else []
         )
 
         def run(registers: Registers, active: Mask | None) -> None:
-            for total, address in addressed:
-                # What a copy costs in shared memory depends on where it reads.
-                sources = addressed[-1][1](registers, active) if total.kind == "copy" else None
-                self._count(index, total, address(registers, active), active, sources)
+            self._count(index, total, address(registers, active), active, None)
             for name in loaded:
                 registers.write(name, None, active)
 
         return run
+
+    def _copy(self, index: int) -> Step:
+        """LDGSTS: every lane fills its place in shared memory, with zeros where a predicate says not to read.
+
+        With zeros at its end only (.ZFILL), the low bits of an address are the number of bytes to fill.
+        """
+        instruction = self.code[index]
+        width = instruction.width
+        places = [word for word in instruction.operands if _ADDRESS.match(word)]
+        to, origin = _address_reader(places[0], "shared"), _address_reader(places[1], "global")
+        conditions = [predicate_reader(word) for word in instruction.operands if is_predicate(word)]
+        stored, loaded = self._total(index, "shared", "copy"), self._total(index, "global", "load")
+
+        def run(registers: Registers, active: Mask | None) -> None:
+            reading = np.ones(self.threads, dtype=np.bool_) if active is None else active
+            for condition in conditions:
+                value = condition(registers, active)
+                if value is None:
+                    raise CannotEvaluate(f"{instruction.opcode} depends on data")
+                reading = reading & value
+            vectors = origin(registers, active) // width * width
+            # What a copy costs in shared memory depends on where it reads.
+            self._count(index, stored, to(registers, active), active, np.where(reading, vectors, INACTIVE))
+            if reading.any():
+                self._count(index, loaded, vectors, reading, None)
+
+        return run
+
+    def _total(self, index: int, space: Space, kind: AccessKind) -> AccessTotal:
+        total = AccessTotal(space, kind, self.code[index].width)
+        self.result.accesses[index, space] = total
+        return total
 
     def _count(
         self,
@@ -275,18 +303,18 @@ class _Machine:
         active: Mask | None,
         sources: NDArray[np.int64] | None,
     ) -> None:
+        """Counts an execution; `sources` are what a copy reads, INACTIVE for a lane that reads nothing."""
         base = int(address.min() if active is None else address[active].min())
         total.lowest = min(total.lowest, base)
         # Moving all lanes by whole rounds of the banks, or by whole sectors, changes no cost.
         base -= base % (BANKS * WORD) if total.space == "shared" else base % SECTOR
         lanes = address - base
-        if sources is not None:
-            sources = sources // WORD
-            lowest = int(sources.min() if active is None else sources[active].min())
-            sources = sources - lowest // BANKS * BANKS
         if active is not None:
             lanes = np.where(active, lanes, INACTIVE)
-            sources = None if sources is None else np.where(active, sources, INACTIVE)
+        if sources is not None:
+            reading = sources != INACTIVE
+            lowest = int(sources.min(where=reading, initial=np.iinfo(np.int64).max)) // WORD
+            sources = np.where(reading, sources // WORD - lowest // BANKS * BANKS, INACTIVE)
         key = (index, total.space, lanes.tobytes(), b"" if sources is None else sources.tobytes())
         found = self.costs.get(key)
         if found is None:
@@ -327,7 +355,7 @@ def _cost(total: AccessTotal, lanes: NDArray[np.int64], sources: NDArray[np.int6
     )
 
 
-def _address_reader(text: str, space: Space) -> Callable[[Registers, Mask | None], NDArray[np.int64]]:
+def _address_reader(text: str, space: Space) -> AddressReader:
     """Byte addresses of an operand such as [R2.X4+UR4+0x100] or desc[UR4][R2.64+0x8]."""
     match = _ADDRESS.match(text)
     assert match is not None

@@ -17,7 +17,7 @@
 //           A tile: 1024 elements copied exactly once by 128 threads one by one
 //           A tile: 1024 elements at distinct shared words, padding of 12 unused
 //           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 2048 elements copied exactly once by 128 threads in 512 vectors of 4
+//           B tile: 2048 elements copied exactly once by 128 threads in 512 vectors of 4, or singly
 //           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general): an axis without guard and a vector in global memory
@@ -74,6 +74,8 @@ constexpr int B_READ = 4;  // floats per shared read
 constexpr int B_ROW_VECTORS = BLOCK_N / B_VECTOR;  // loads per row of the global tile
 constexpr int B_VECTORS = BLOCK_K * B_ROW_VECTORS;  // loads per tile
 constexpr int B_COPIES = B_VECTORS / THREADS;  // loads per thread and tile
+constexpr int B_WORDS = BLOCK_K * BLOCK_N;  // floats per tile, where vectors are not allowed
+constexpr int B_WORD_COPIES = B_WORDS / THREADS;  // of them per thread
 
 // How C moves.
 constexpr int C_VECTOR = 4;  // floats per store of C
@@ -134,21 +136,26 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on become zero.
-template <int WIDTH, bool ALIGNED>
+// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
+// touched and become zero.
+template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
-  if (ALIGNED && valid >= WIDTH) {
-    __pipeline_memcpy_async(to, from, WIDTH * sizeof(float));
+  constexpr int BYTES = WIDTH * sizeof(float);
+  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
+  const int read = count * (BYTES / WIDTH);
+#ifdef __CUDA_ARCH__
+  // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (WIDTH == 4) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
   } else {
-#pragma unroll
-    for (int e = 0; e < WIDTH; ++e) {
-      if (e < valid) {
-        __pipeline_memcpy_async(to + e, from + e, sizeof(float));
-      } else {
-        to[e] = 0.0f;
-      }
-    }
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
   }
+#else
+  __pipeline_memcpy_async(to, from, BYTES, BYTES - read);
+#endif
 }
 
 // Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
@@ -160,8 +167,8 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
-    copy_global_async<A_VECTOR, true>(to + copy * (THREADS / A_ROW_VECTORS),
-                                      from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+    copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
   }
   from += BLOCK_K;
 }
@@ -170,14 +177,23 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int ldb, int n_left,
                                              int k_left, int thread) {
+  if constexpr (ALIGNED) {
 #pragma unroll
-  for (int copy = 0; copy < B_COPIES; ++copy) {
-    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
-    const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
-    copy_global_async<B_VECTOR, ALIGNED>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
-                                         from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
-                                         valid);
+    for (int copy = 0; copy < B_COPIES; ++copy) {
+      const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+      const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+      const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+      copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
+                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      const int n = thread;
+      const int k = copy;
+      const int valid = FULL ? 1 : (k < k_left ? n_left - n : 0);
+      copy_global_async<1>(to + copy * B_ROW, from + offset(copy, ldb), valid);
+    }
   }
   from += offset(BLOCK_K, ldb);
 }
@@ -263,9 +279,12 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + thread % A_ROW_VECTORS;
   const int a_to = (thread % A_ROW_VECTORS) * A_ROW + thread / A_ROW_VECTORS;
-  const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
-      + (thread % B_ROW_VECTORS) * B_VECTOR;
-  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const float* b_from = ALIGNED
+      ? B + offset(thread / B_ROW_VECTORS, ldb) + block_col + (thread % B_ROW_VECTORS) * B_VECTOR
+      : B + block_col + thread;
+  const int b_to = ALIGNED
+      ? (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR
+      : thread;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 

@@ -133,21 +133,26 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on become zero.
-template <int WIDTH, bool ALIGNED>
+// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
+// touched and become zero.
+template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
-  if (ALIGNED && valid >= WIDTH) {
-    __pipeline_memcpy_async(to, from, WIDTH * sizeof(float));
+  constexpr int BYTES = WIDTH * sizeof(float);
+  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
+  const int read = count * (BYTES / WIDTH);
+#ifdef __CUDA_ARCH__
+  // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (WIDTH == 4) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
   } else {
-#pragma unroll
-    for (int e = 0; e < WIDTH; ++e) {
-      if (e < valid) {
-        __pipeline_memcpy_async(to + e, from + e, sizeof(float));
-      } else {
-        to[e] = 0.0f;
-      }
-    }
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
   }
+#else
+  __pipeline_memcpy_async(to, from, BYTES, BYTES - read);
+#endif
 }
 
 // Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
@@ -159,8 +164,8 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
-    copy_global_async<A_VECTOR, true>(to + copy * (THREADS / A_ROW_VECTORS),
-                                      from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+    copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
   }
   from += BLOCK_K;
 }
@@ -174,8 +179,8 @@ __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int 
     const int n = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int k = thread % B_ROW_VECTORS;
     const int valid = FULL ? B_VECTOR : (n < n_left ? k_left - k : 0);
-    copy_global_async<B_VECTOR, true>(to + copy * (THREADS / B_ROW_VECTORS),
-                                      from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+    copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS),
+                                from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
   }
   from += BLOCK_K;
 }

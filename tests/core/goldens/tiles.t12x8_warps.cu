@@ -14,10 +14,10 @@
 // proved    C tile: 24576 outputs, 96 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 1536 elements copied exactly once by 256 threads in 384 vectors of 4
+//           A tile: 1536 elements copied exactly once by 256 threads in 384 vectors of 4, or singly
 //           A tile: 1536 elements at distinct shared words, padding of 4 unused
 //           A reads: 12 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4
+//           B tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4, or singly
 //           B tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general): an axis without guard and a vector in global memory
@@ -64,6 +64,8 @@ constexpr int A_READ = 4;  // floats per shared read
 constexpr int A_ROW_VECTORS = BLOCK_K / A_VECTOR;  // loads per row of the global tile
 constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
 constexpr int A_COPIES = (A_VECTORS + THREADS - 1) / THREADS;  // loads per thread and tile
+constexpr int A_WORDS = BLOCK_M * BLOCK_K;  // floats per tile, where vectors are not allowed
+constexpr int A_WORD_COPIES = A_WORDS / THREADS;  // of them per thread
 
 // How B moves and where its tile lies.
 constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
@@ -73,6 +75,8 @@ constexpr int B_READ = 4;  // floats per shared read
 constexpr int B_ROW_VECTORS = BLOCK_N / B_VECTOR;  // loads per row of the global tile
 constexpr int B_VECTORS = BLOCK_K * B_ROW_VECTORS;  // loads per tile
 constexpr int B_COPIES = B_VECTORS / THREADS;  // loads per thread and tile
+constexpr int B_WORDS = BLOCK_K * BLOCK_N;  // floats per tile, where vectors are not allowed
+constexpr int B_WORD_COPIES = B_WORDS / THREADS;  // of them per thread
 
 // How C moves.
 constexpr int C_VECTOR = 4;  // floats per store of C
@@ -131,58 +135,100 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
+// A thread's share of a K tile of A on its way through registers.
+template <bool ALIGNED>
+using ShareA = float[ALIGNED ? A_COPIES : A_WORD_COPIES][ALIGNED ? A_VECTOR : 1];
+
 // Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float*& from, int lda,
-                                       int m_left, int k_left, int thread) {
+__device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, int lda, int m_left,
+                                       int k_left, int thread) {
+  if constexpr (ALIGNED) {
 #pragma unroll
-  for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) continue;
-    const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
-    const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
-    const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
-    load_global<A_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
-                                   valid);
+    for (int copy = 0; copy < A_COPIES; ++copy) {
+      if (thread + copy * THREADS >= A_VECTORS) continue;
+      const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
+      const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
+      const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+      load_global<A_VECTOR, true>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
+                                  valid);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
+      const int m = thread / BLOCK_K + copy * (THREADS / BLOCK_K);
+      const int k = thread % BLOCK_K;
+      const int valid = FULL ? 1 : (m < m_left ? k_left - k : 0);
+      load_global<1, true>(to[copy], from + offset(copy * (THREADS / BLOCK_K), lda), valid);
+    }
   }
   from += BLOCK_K;
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
-__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
-                                        int thread) {
+template <bool ALIGNED>
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+  if constexpr (ALIGNED) {
 #pragma unroll
-  for (int copy = 0; copy < A_COPIES; ++copy) {
-    if (thread + copy * THREADS >= A_VECTORS) continue;
+    for (int copy = 0; copy < A_COPIES; ++copy) {
+      if (thread + copy * THREADS >= A_VECTORS) continue;
 #pragma unroll
-    for (int e = 0; e < A_VECTOR; e += A_STORE) {
-      move<A_STORE>(to + e * A_ROW + copy * (THREADS / A_ROW_VECTORS), &from[copy][e]);
+      for (int e = 0; e < A_VECTOR; e += A_STORE) {
+        move<A_STORE>(to + e * A_ROW + copy * (THREADS / A_ROW_VECTORS), &from[copy][e]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
+      move<1>(to + copy * (THREADS / BLOCK_K), from[copy]);
     }
   }
 }
 
+// A thread's share of a K tile of B on its way through registers.
+template <bool ALIGNED>
+using ShareB = float[ALIGNED ? B_COPIES : B_WORD_COPIES][ALIGNED ? B_VECTOR : 1];
+
 // Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
 template <bool FULL, bool ALIGNED>
-__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float*& from, int ldb,
-                                       int n_left, int k_left, int thread) {
+__device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, int ldb, int n_left,
+                                       int k_left, int thread) {
+  if constexpr (ALIGNED) {
 #pragma unroll
-  for (int copy = 0; copy < B_COPIES; ++copy) {
-    const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
-    const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
-    const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
-    load_global<B_VECTOR, ALIGNED>(to[copy], from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
-                                   valid);
+    for (int copy = 0; copy < B_COPIES; ++copy) {
+      const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+      const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+      const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+      load_global<B_VECTOR, true>(to[copy], from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
+                                  valid);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      const int n = thread % BLOCK_N;
+      const int k = thread / BLOCK_N + copy * (THREADS / BLOCK_N);
+      const int valid = FULL ? 1 : (k < k_left ? n_left - n : 0);
+      load_global<1, true>(to[copy], from + offset(copy * (THREADS / BLOCK_N), ldb), valid);
+    }
   }
   from += offset(BLOCK_K, ldb);
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
-                                        int thread) {
+template <bool ALIGNED>
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+  if constexpr (ALIGNED) {
 #pragma unroll
-  for (int copy = 0; copy < B_COPIES; ++copy) {
+    for (int copy = 0; copy < B_COPIES; ++copy) {
 #pragma unroll
-    for (int e = 0; e < B_VECTOR; e += B_STORE) {
-      move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
+      for (int e = 0; e < B_VECTOR; e += B_STORE) {
+        move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      move<1>(to + copy * (THREADS / BLOCK_N) * B_ROW, from[copy]);
     }
   }
 }
@@ -276,24 +322,30 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int m_left = M - block_row;  // rows and columns of C from here on
   const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
-  const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
-      + (thread % A_ROW_VECTORS) * A_VECTOR;
-  const int a_to = (thread % A_ROW_VECTORS) * A_VECTOR * A_ROW + thread / A_ROW_VECTORS;
-  const float* b_from = B + offset(thread / B_ROW_VECTORS, ldb) + block_col
-      + (thread % B_ROW_VECTORS) * B_VECTOR;
-  const int b_to = (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR;
+  const float* a_from = ALIGNED
+      ? A + offset(block_row + thread / A_ROW_VECTORS, lda) + (thread % A_ROW_VECTORS) * A_VECTOR
+      : A + offset(block_row + thread / BLOCK_K, lda) + thread % BLOCK_K;
+  const int a_to = ALIGNED
+      ? (thread % A_ROW_VECTORS) * A_VECTOR * A_ROW + thread / A_ROW_VECTORS
+      : (thread % BLOCK_K) * A_ROW + thread / BLOCK_K;
+  const float* b_from = ALIGNED
+      ? B + offset(thread / B_ROW_VECTORS, ldb) + block_col + (thread % B_ROW_VECTORS) * B_VECTOR
+      : B + offset(thread / BLOCK_N, ldb) + block_col + thread % BLOCK_N;
+  const int b_to = ALIGNED
+      ? (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR
+      : (thread / BLOCK_N) * B_ROW + thread % BLOCK_N;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
   float acc[THREAD_M][THREAD_N] = {};
-  alignas(16) float next_a[A_COPIES][A_VECTOR];
-  alignas(16) float next_b[B_COPIES][B_VECTOR];
+  alignas(16) ShareA<ALIGNED> next_a;
+  alignas(16) ShareB<ALIGNED> next_b;
 
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a(stages[0].A[0] + a_to, next_a, thread);
-    store_b(stages[0].B[0] + b_to, next_b, thread);
+    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a, thread);
+    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b, thread);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
@@ -303,8 +355,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
-      store_b(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
+      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
