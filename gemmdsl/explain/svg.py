@@ -211,7 +211,8 @@ def roofline(roof: Roofline, bandwidths: dict[str, float]) -> str:
     drawing.text(width - 14, py(roof.peak_tflops) - 5, "FP32 peak", "axis", "end")
     for name, bandwidth in bandwidths.items():
         ridge = roof.peak_tflops * 1e12 / bandwidth
-        low = 10 ** y_range[0] * 1e12 / bandwidth
+        # Where the line enters the picture, from below or from the left.
+        low = max(10 ** y_range[0] * 1e12 / bandwidth, 10 ** x_range[0])
         drawing.line(
             px(low), py(low * bandwidth / 1e12), px(ridge), py(roof.peak_tflops), f"ceiling {name[:4]}"
         )
