@@ -11,7 +11,6 @@ from math import lcm
 from typing import Any, assert_never, cast, get_args
 
 from gemmdsl import syntax
-from gemmdsl.rules import find
 from gemmdsl.rules_options import Extents, FmaAxis, Options, RasterAxis, StageOptions
 from gemmdsl.rules_sizes import MAX_MULTIPLE
 from gemmdsl.source import Span
@@ -193,8 +192,6 @@ class _Merge:
             case syntax.Block(extents):
                 if numbers := self._extents("block", extents, 2, 3):
                     self._put("block", numbers, f"block {_x(numbers)}", option)
-                    if numbers[2:] == (0,):
-                        self._refuse("G202", "block", extents.span, extent=0)
             case syntax.Warp(extents):
                 if numbers := self._extents("warp", extents, 2, 2):
                     self._put("warp", numbers, f"warp {_x(numbers)}", option)
@@ -232,8 +229,6 @@ class _Merge:
                     self._put("raster", (count.value, raster_along), text, option)
             case syntax.MinBlocks(count):
                 self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
-                if count.value == 0:
-                    self._refuse("G501", "min_blocks", count.span, blocks=0)
             case syntax.AssumeMultiple():
                 self._assume(setting, option)
             case syntax.AssumeAligned(operand):
@@ -381,11 +376,6 @@ class _Merge:
         hint = f"; did you mean `{guess}`?" if guess else f": {has}"
         self.report("G113", f"unknown {kind} `{name.text}`{hint}", name.span)
         return False
-
-    def _refuse(self, code: str, key: str, span: Span, **values: object) -> None:
-        self.doubtful.add(key)
-        rule = find(code)
-        self.report(code, rule.message.format_map(values), span, rule=rule.formula)
 
 
 def _both(first: int, second: int) -> int:

@@ -6,14 +6,15 @@ nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from gemmdsl import syntax
 from gemmdsl.diagnostics import Diagnostic, Note, Severity
 from gemmdsl.inheritance import STAGED, Entries, Entry, Words, locate, options_of
-from gemmdsl.rules import Violation, violations
-from gemmdsl.rules_options import derive
+from gemmdsl.rules import Violation, find, violations
+from gemmdsl.rules_options import Extents, derive
 from gemmdsl.rules_repair import Adviser
 from gemmdsl.source import Source
 from gemmdsl.spec import Problem, Schedule
@@ -59,9 +60,13 @@ def resolve(source: Source, declared: Declared, target: Target, adviser: Adviser
 
     def broken(words: Entries) -> list[Violation]:
         schedule = derive(declared.name, options_of(words), declared.problem)
+        noughts = tuple(_noughts(words))
+        refused = {word for violation in noughts for word in violation.words}
         found = violations(schedule, declared.problem, target)
         return [
-            violation for violation in found if declared.sound or not _in_doubt(declared.words, violation)
+            violation
+            for violation in (*noughts, *(other for other in found if refused.isdisjoint(other.words)))
+            if declared.sound or not _in_doubt(declared.words, violation)
         ]
 
     found = broken(entries)
@@ -81,6 +86,15 @@ def resolve(source: Source, declared: Declared, target: Target, adviser: Adviser
         legal = () if doubt else adviser.repairs(options, declared.problem, target, violation)
         errors.append(_violated(source, declared, entries, violation, legal))
     return Outcome(schedule, tuple(errors), tuple(notes))
+
+
+def _noughts(entries: Entries) -> Iterator[Violation]:
+    """Rules broken by a 0 that was written; in a Schedule it stands for what was not, and breaks none."""
+    block, min_blocks = entries.get("block"), entries.get("min_blocks")
+    if block is not None and cast(Extents, block.value)[2:] == (0,):
+        yield Violation(find("G202"), ("block",), {"extent": 0})
+    if min_blocks is not None and min_blocks.value == 0:
+        yield Violation(find("G501"), ("min_blocks",), {"blocks": 0})
 
 
 def _in_doubt(words: Words, violation: Violation) -> bool:

@@ -225,7 +225,7 @@ def _unrolls(options: Options) -> Iterator[Candidate]:
         now = options.unroll
         for count in sorted(_divisors(options.block[2], MAX_BLOCK_K), key=lambda count: abs(count - now)):
             yield f"unroll {count}", replace(options, unroll=count)
-    yield "no unroll", replace(options, unroll=None)
+    yield "schedule without unroll", replace(options, unroll=None)
 
 
 def _rasters(options: Options) -> Iterator[Candidate]:

@@ -137,6 +137,8 @@ def _changed(options: str, change: str, target: str = "sm_90", *problem: str) ->
         stage = re.search(rf"stage {match[1]} {{[^}}]*}}", options)
         assert stage is not None
         return options.replace(stage[0], re.sub(rf"{match[2]}( \d+)?", "", stage[0])), target, *problem
+    if match := re.fullmatch(r"schedule without (\w+)", change):
+        return re.sub(rf"{match[1]} \d+", "", options), target, *problem
     if match := re.fullmatch(r"(?:stage|store) (.) { (.*) }", change):
         word = re.escape(re.sub(r" ?\d+$", "", match[2]))
         stage = re.search(rf"(?:stage|store) {match[1]} {{[^}}]*}}", options)
@@ -154,6 +156,27 @@ def _changed(options: str, change: str, target: str = "sm_90", *problem: str) ->
         kept = re.sub(r"assume M % \d+ == 0", "", kept) if word == "assume" else kept
         options = f"{kept} {part}"
     return options, target, *problem
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "advice"),
+    [
+        (f"{TILE} min_blocks 0", "G501", "min_blocks 1"),
+        ("block 64 x 64 x 0 thread 8 x 8", "G202", "block 64 x 64 x 1"),
+        ("block 64 x 64 x 0 thread 8 x 8 stage A { vector 4 }", "G202", "block 64 x 64 x 4"),
+    ],
+)
+def test_a_nought_that_was_written_is_advised_upon(options: str, code: str, advice: str) -> None:
+    (found,) = broken(options)
+    assert found.code == code
+    assert advice in [note.text for note in found.notes if note.label == "nearest legal"]
+    assert broken(*_changed(options, advice)) == []
+
+
+def test_a_nought_that_was_preferred_is_dropped() -> None:
+    found = spec(f"{TILE} prefer min_blocks 0")
+    assert found.schedule.min_blocks == 0
+    assert found.fallbacks == ("`min_blocks 0` is dropped: an SM cannot hold 0 blocks",)
 
 
 def test_all_violations_are_reported_at_once() -> None:
