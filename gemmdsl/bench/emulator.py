@@ -1,17 +1,19 @@
 """How fast the emulator is, in figures that hardly depend on what else the machine does.
 
     python -m gemmdsl.bench.emulator
+    python -m gemmdsl.bench.emulator examples/*.gemm     # and every schedule of these files
 
 All times are processor time of one core, the best of several runs.  Exits with 1 when a figure misses its
-limit.
+limit; schedules of files have none.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -60,6 +62,20 @@ class Figure:
         return f"{self.name:<42} {self.value:>9.4g} {self.unit:<16} {self.limit}{verdict}"
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Multiply-adds that a kernel does per second unchecked, and how many times as long it takes checked."""
+
+    name: str
+    rate: float
+    ratio: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:<42} {self.rate / 1e6:>9.4g} million FMA/s  {self.ratio:>9.3g} times as long checked"
+        )
+
+
 def processor_seconds(work: Callable[[], None]) -> float:
     """The processor time that `work` takes, that of processes that it starts included."""
 
@@ -94,18 +110,32 @@ def multiply(
     return processor_seconds(lambda: run(launches)) / launches
 
 
+def speed(name: str, source: CudaSource, repeats: int) -> Speed:
+    """The best of several measurements of a kernel at 256 cubed."""
+    plain, checked = (
+        min(multiply(source, _SIZE, launches=10, checked=watched) for _ in range(repeats))
+        for watched in (False, True)
+    )
+    return Speed(name, _SIZE**3 / plain, checked / plain)
+
+
+def speeds(files: Sequence[str], repeats: int) -> Iterator[Speed]:
+    """Every schedule of every file; GemmError for a file that is wrong, ToolError without a compiler."""
+    for file in files:
+        program = gemmdsl.load(file)
+        for schedule in program.schedules:
+            yield speed(f"{Path(file).name} {schedule}", program.compile(schedule).cuda, repeats)
+
+
 def figures(repeats: int) -> list[Figure]:
     """All figures; ToolError when there is no compiler."""
     program = gemmdsl.loads(_PROGRAM, "benchmark.gemm")
     v3_2, micro = program.compile("v3_2").cuda, program.compile("micro").cuda
-    plain, checked = (
-        min(multiply(v3_2, _SIZE, launches=10, checked=watched) for _ in range(repeats))
-        for watched in (False, True)
-    )
+    large = speed("v3_2", v3_2, repeats)
     multiply(micro, _MICRO)  # the emulator itself is compiled once for all kernels
     fresh = (replace(micro, text=f"{micro.text}// {number}\n") for number in range(repeats))
     whole = min(multiply(kernel, _MICRO, cached=False) for kernel in fresh)
-    rate, ratio = _SIZE**3 / plain / 1e6, checked / plain
+    rate, ratio = large.rate / 1e6, large.ratio
     return [
         Figure(f"v3_2, {_SIZE} x {_SIZE} x {_SIZE}", rate, "million FMA/s", ">= 300", rate >= 300),
         Figure("the same, checked / unchecked", ratio, "times as long", "<= 5", ratio <= 5),
@@ -116,11 +146,15 @@ def figures(repeats: int) -> list[Figure]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; 0 when all keep to their limits, else 1."""
     parser = argparse.ArgumentParser(prog="python -m gemmdsl.bench.emulator", description=__doc__)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="whose schedules are timed as well")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of which the best counts")
     chosen = parser.parse_args(arguments)
-    found = figures(max(1, chosen.repeats))
+    repeats = max(1, chosen.repeats)
+    found = figures(repeats)
     for figure in found:
         print(figure)
+    for one in speeds(chosen.files, repeats):
+        print(one)
     return 0 if all(figure.good for figure in found) else 1
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,13 +89,15 @@ def test_a_kernel_takes_what_the_emulator_takes() -> None:
         kernel.run(a, b, device="gpu", checked=True)
 
 
-def test_the_benchmark_keeps_to_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    status = benchmark.main(["--repeats", "3"])
+def test_the_benchmark_keeps_to_its_limits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "small.gemm").write_text(PROGRAM)
+    status = benchmark.main(["--repeats", "3", str(tmp_path / "small.gemm")])
     told = capsys.readouterr().out
     assert status == 0, told
     assert "million FMA/s" in told
     assert "times as long" in told
     assert "compiled and run" in told
+    assert re.search(r"^small.gemm tiled +\S+ million FMA/s +\S+ times as long checked$", told, re.MULTILINE)
 
 
 ALIASED = """gemm 1
