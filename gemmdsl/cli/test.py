@@ -90,27 +90,33 @@ def command(
     from gemmdsl.api import load
     from gemmdsl.cli.edited import with_edits
     from gemmdsl.testing import report
-    from gemmdsl.testing.engine import Settings
+    from gemmdsl.testing.engine import Interrupted, Settings
     from gemmdsl.testing.failures import saved_cases
-    from gemmdsl.testing.report import Entry
 
     program = load(file)
     names = program.schedules if schedule is None else (schedule,)
     if source is not None and len(names) > 1:
         raise click.UsageError("--source is the text of one kernel: name its schedule with --schedule")
     entries: list[Entry] = []
+    interrupted: Interrupted | None = None
     for name in names:
         kernel = with_edits(program.compile(name, target), source)
         kept = tuple(saved_cases(Path(failures), kernel.spec))
         chosen = Settings(
             examples=examples, seed=seed, sanitize=() if on_gpu else sanitize, replay=kept, device=device
         )
-        entry = _test(kernel, chosen, Path(failures), file, target or "", source or "")
-        if on_gpu and watched and entry.report.failure is None:
-            entry = Entry(_watched(entry.report, watched))
+        try:
+            done = _test(kernel, chosen)
+        except Interrupted as ended:
+            done, interrupted = ended.report, ended
+        if on_gpu and watched and done.failure is None:
+            done = _watched(done, watched)
+        entry = _kept(done, device, Path(failures), file, target or "", source or "")
         entries.append(entry)
         if output_format == "text":
             click.echo(report.text(entry))
+        if interrupted:
+            break
     match output_format:
         case "json":
             click.echo(report.to_json(entries))
@@ -118,6 +124,8 @@ def command(
             click.echo(report.to_junit(entries, file))
         case _:
             click.echo(report.summary(entries))
+    if interrupted:
+        raise interrupted
     if any(entry.report.failure is not None for entry in entries):
         ctx.exit(_WRONG_RESULT)
 
@@ -140,25 +148,27 @@ def _watched(report: KernelReport, sanitize: tuple[Sanitizer, ...]) -> KernelRep
     return report
 
 
-def _test(
-    kernel: CompiledKernel, chosen: Settings, folder: Path, file: str, target: str, source: str
-) -> Entry:
-    """Test one kernel, a bar showing how far it is; keep what fails."""
-    from gemmdsl.diagnostics import GemmError, render_all
-    from gemmdsl.testing import case as cases
+def _test(kernel: CompiledKernel, chosen: Settings) -> KernelReport:
+    """Test one kernel, a bar showing how far it is."""
     from gemmdsl.testing.engine import check_kernel, steps
-    from gemmdsl.testing.failures import save
-    from gemmdsl.testing.report import Entry
 
-    spec = kernel.spec
     with click.progressbar(
         length=steps(kernel, chosen),
-        label=spec.schedule.name,
+        label=kernel.spec.schedule.name,
         file=sys.stderr,
         hidden=not is_terminal(sys.stderr),
     ) as bar:
-        report = check_kernel(kernel, chosen, bar.update)
-    failure = report.failure
+        return check_kernel(kernel, chosen, bar.update)
+
+
+def _kept(report: KernelReport, device: Device, folder: Path, file: str, target: str, source: str) -> Entry:
+    """The report, with the command that repeats a failure, and the file that keeps it."""
+    from gemmdsl.diagnostics import GemmError, render_all
+    from gemmdsl.testing import case as cases
+    from gemmdsl.testing.failures import save
+    from gemmdsl.testing.report import Entry
+
+    kernel, spec, failure = report.kernel, report.kernel.spec, report.failure
     if failure is None or failure.case is None:
         return Entry(report)
     again = cases.command(
@@ -170,7 +180,7 @@ def _test(
         source=source,
         sanitize=failure.sanitize,
     )
-    if chosen.device == "gpu":
+    if device == "gpu":
         again += " --device gpu"
     try:
         edited = kernel.source if source else ""

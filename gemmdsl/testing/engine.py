@@ -93,6 +93,14 @@ def _odd_calls(kernel: CompiledKernel, chosen: Settings) -> Iterator[Call | Far]
         yield from far_cases(kernel.cuda)
 
 
+class Interrupted(KeyboardInterrupt):
+    """The run was ended while a failure was made smaller; `report` has the smallest one found until then."""
+
+    def __init__(self, report: KernelReport) -> None:
+        super().__init__()
+        self.report = report
+
+
 class _Failed(Exception):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -110,7 +118,8 @@ def check_kernel(
 ) -> KernelReport:
     """Run all tests of one kernel; `progress` is called with the number of tests done since the last call.
 
-    Raises ToolError when there is no compiler or it does not accept the text, GpuError for a GPU's failures.
+    Raises ToolError when there is no compiler or it does not accept the text, GpuError for a GPU's failures,
+    Interrupted where a KeyboardInterrupt comes when a failure is known.
     """
     run = _Run(kernel, chosen, progress)
     started = time.perf_counter()
@@ -122,7 +131,10 @@ def check_kernel(
     seconds = time.perf_counter() - started
     paths = {entry.path for entry in kernel.launch_plan.entries}
     unmet = tuple(sorted(paths - run.paths.keys())) if failure is None else ()
-    return KernelReport(kernel, run.paths, run.calls, run.drifting, seconds, failure, unmet)
+    report = KernelReport(kernel, run.paths, run.calls, run.drifting, seconds, failure, unmet)
+    if run.interrupted:
+        raise Interrupted(report)
+    return report
 
 
 def assert_kernel_matches_numpy(
@@ -153,6 +165,7 @@ class _Run:
         self.kernel, self.chosen, self.progress = kernel, chosen, progress
         self.paths: Counter[str] = Counter()
         self.calls = self.drifting = 0
+        self.interrupted = False
 
     def all(self) -> None:
         spec, plan, chosen = self.kernel.spec, self.kernel.launch_plan, self.chosen
@@ -210,14 +223,21 @@ class _Run:
         if not self.chosen.shrink:
             return Failure(outcome.findings, case)
         kind = outcome.findings[0].kind
-        found = {case: outcome}
+        smallest = Failure(outcome.findings, case)
 
         def fails(smaller: Case) -> bool:
-            found[smaller] = self._try(smaller)
-            return any(finding.kind == kind for finding in found[smaller].findings)
+            nonlocal smallest
+            findings = self._try(smaller).findings
+            if not any(finding.kind == kind for finding in findings):
+                return False
+            smallest = Failure(findings, smaller)
+            return True
 
-        small = shrink(case, self.kernel.spec.problem, self.kernel.launch_plan, fails)
-        return Failure(found[small].findings, small)
+        try:
+            shrink(case, self.kernel.spec.problem, self.kernel.launch_plan, fails)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return smallest
 
     def _try(self, case: Case) -> Outcome:
         chosen = self.chosen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,6 +13,8 @@ from click.testing import CliRunner, Result
 
 import gemmdsl
 from gemmdsl.cli import group
+from gemmdsl.testing import engine, trial
+from gemmdsl.testing.outcome import Outcome
 
 TEXT = """\
 gemm 1
@@ -106,6 +109,29 @@ def test_a_failure_is_told_even_where_it_cannot_be_kept(folder: Path) -> None:
     assert done.exit_code == 1
     assert "error[G701]" in done.output
     assert "repeat  gemmdsl run" in done.output
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_an_interruption_loses_no_failure(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    """What has failed is kept and told, however far it could be made smaller."""
+    wrong = 0
+
+    def until(*arguments: Any, **options: Any) -> Outcome:
+        nonlocal wrong
+        outcome = trial.run_case(*arguments, **options)
+        wrong += not outcome.ok
+        if wrong == 3:
+            raise KeyboardInterrupt
+        return outcome
+
+    monkeypatch.setattr(engine, "run_case", until)
+    done = _test("two.gemm", "-s", "tiny", "--source", "wrong.cu", "--output-format", output)
+    assert done.exit_code == 130
+    assert done.stderr == "interrupted\n"
+    assert "gemmdsl run two.gemm --schedule tiny --source wrong.cu" in done.stdout
+    kept = list(Path(".gemmdsl/failures").glob("*.json"))
+    assert len(kept) == 1
+    assert kept[0].stem in done.stdout
 
 
 @pytest.mark.parametrize(
