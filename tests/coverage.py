@@ -30,6 +30,7 @@ TESTS = (
     "tests/frontend/test_diagnostics.py",
     "tests/frontend/test_rules.py",
     "tests/frontend/test_unsound.py",
+    "tests/frontend/test_words.py",
 )
 ROOT = Path(__file__).parent.parent
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from gemmdsl.index import Expr, Named, evaluate
+from gemmdsl.index import Expr, evaluate
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     K_TILES,
@@ -325,8 +325,6 @@ class _Machine:
             counters[name] = 0 if held + 1 == counter.modulus.value else held + 1
 
     def _value(self, expr: Expr) -> int:
-        if isinstance(expr, Named):
-            return expr.value
         value = evaluate(expr, self._env)
         assert isinstance(value, int), "the environment holds integers alone"
         return value

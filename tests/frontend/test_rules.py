@@ -179,6 +179,12 @@ def test_a_nought_that_was_preferred_is_dropped() -> None:
     assert found.fallbacks == ("`min_blocks 0` is dropped: an SM cannot hold 0 blocks",)
 
 
+def test_a_rule_is_found_by_its_code() -> None:
+    assert [find(rule.code) for rule in RULES] == list(RULES)
+    with pytest.raises(KeyError, match="G200"):
+        find("G200")
+
+
 def test_all_violations_are_reported_at_once() -> None:
     options = "block 128 x 96 x 6 thread 8 x 8 as 3 x 4 warp 64 x 64 stage A { vector 4 pad 1 } buffers 3"
     assert {d.code for d in broken(options)} >= {"G205", "G206", "G207", "G304", "G403"}
