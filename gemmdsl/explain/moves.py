@@ -1,9 +1,9 @@
 """Single changes of a schedule: one word of the language each, as text and as what it does to the options.
 
-A word is a move if counters of memory can tell what it does.  `fragments` and their order, `fma along`, the
-step in which copies are issued and `raster` change no address that a block touches: they decide when it is
-done, so that no count of this model speaks for one of them or against it.  `fragments` also takes registers,
-which no move may.
+A word is a move if counters of memory can tell what it does.  `fragments` and their order, `fma along`,
+`unroll`, the step in which copies are issued and `raster` change no address that a block touches: they decide
+when it is done, so that no count of this model speaks for one of them or against it.  `fragments` also takes
+registers, which no move may.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from gemmdsl.explain import svg
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
+from gemmdsl.explain.text import raster
 from gemmdsl.version import __version__
 from gemmdsl.wording import several
 
@@ -54,6 +55,7 @@ def page(report: Model, program: Program) -> str:
     return template.render(
         version=__version__,
         several=several,
+        raster=raster(report.spec.schedule),
         report=report,
         figures=_figures(report),
         views=_views(report),

@@ -221,7 +221,7 @@ def _roofline(report: Model) -> str:
         f" {waves.lost:.1%} lost to the last one"
     )
     lines.append(
-        f"  {_raster(report.spec.schedule)}: the first wave reads {several(waves.rows, 'row')} of A's tiles"
+        f"  {raster(report.spec.schedule)}: the first wave reads {several(waves.rows, 'row')} of A's tiles"
         f" and {several(waves.cols, 'column')} of B's"
     )
     best, worst = roof.fastest, roof.slowest
@@ -235,7 +235,8 @@ def _roofline(report: Model) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _raster(schedule: Schedule) -> str:
+def raster(schedule: Schedule) -> str:
+    """In which order blocks go through the tiles of C, in words."""
     lines = "rows" if schedule.raster_along == "M" else "columns"
     if schedule.raster == 1:
         return f"blocks go through one {lines.removesuffix('s')} of tiles after the other"

@@ -148,6 +148,8 @@ def test_a_conflict_is_mended_by_one_change() -> None:
         {"fma_along": "M"},
         {"fma_snake": False},
         {"copy_step": 0},
+        {"unroll": 2},
+        {"raster": 8},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -168,7 +170,9 @@ def test_one_block_is_singular(size: int) -> None:
     assert ("note[tail]: 1 block on T4 is" in shown) == (size == 1)
     assert ("4 blocks of 256 threads" in shown) == (size == 129)
     assert not re.search(r"\b1 (blocks|threads|bytes|wavefronts|conflicts|requests)\b", shown)
-    assert ("1 block of 256 threads" in page(report("v3", size), ladder())) == (size == 1)
+    shown = page(report("v3", size), ladder())
+    assert ("1 block of 256 threads" in shown) == (size == 1)
+    assert f"the first wave reads {'1 row' if size == 1 else '2 rows'} of A's tiles" in shown
 
 
 def test_every_output_has_an_owner() -> None:
