@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.nvcc, needs_toolkit]
         ("fast.gemm", "fast_90", (300, 260, 77)),
         ("fast.gemm", "fast_1024", (257, 129, 65)),
         ("fast.gemm", "fast_75", (128, 128, 136)),
+        ("fast.gemm", "fast_75", (300, 260, 76)),
+        ("fast.gemm", "fast_75", (129, 131, 33)),
         ("layouts.gemm", "fast_tn", (150, 131, 77)),
         ("swizzle.gemm", "swizzled", (200, 128, 64)),
         ("tiles.gemm", "odd", (70, 61, 37)),
@@ -91,6 +93,21 @@ def test_instructions_of_the_main_loop() -> None:
     assert 0.8 < found.loop_ffma_share < 1
     assert found.mix["FFMA"] == 2048**3 // 32
     assert sum(found.issued.values()) == found.instructions
+
+
+@pytest.mark.parametrize("schedule", ["fast_90", "fast_1024", "fast_512"])
+def test_guards_of_asynchronous_copies_are_no_branches(schedule: str) -> None:
+    """The main loop at edges, and of unaligned operands, is that of whole tiles and a few integers more."""
+    whole, edge, general = (
+        as_compiled("fast.gemm", schedule, sizes).loop_mix
+        for sizes in ((256, 256, 256), (260, 252, 250), (257, 255, 253))
+    )
+    for guarded in (edge, general):
+        for kind in ("FFMA", "shared loads", "barriers and branches"):
+            assert guarded[kind] == pytest.approx(whole[kind], abs=1)
+        assert "shared stores" not in guarded
+        assert sum(guarded.values()) < 1.15 * sum(whole.values())
+    assert edge["async copies"] == whole["async copies"]
 
 
 def test_line_information_changes_no_instruction() -> None:

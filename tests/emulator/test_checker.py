@@ -215,26 +215,41 @@ def test_single_mistakes_are_found_and_located(body: str, words: str) -> None:
 COPY = """    __shared__ float words[64];
     words[t] = 0.0f;
     __syncthreads();
-    __pipeline_memcpy_async(&words[t], A + t, 4);
+    __pipeline_memcpy_async(&words[t], A + {first} + t, 4{fill});
     __pipeline_commit();
     {wait}
     C[t] = words[{place}];"""
 WAIT = "__pipeline_wait_prior(0);"
 
 
+def copy(wait: str = WAIT, place: str = "t", first: str = "0", fill: str = "") -> CudaSource:
+    """Each thread copies a word of A from `first` on and hands it to C; `fill` bytes of it are zero."""
+    return one_block(COPY.format(wait=wait, place=place, first=first, fill=fill and f", {fill}"))
+
+
 @pytest.mark.parametrize("landing", ["late", "early"])
-def test_an_asynchronous_copy_is_not_touched_before_the_wait(landing: Landing) -> None:
-    found = finding(one_block(COPY.format(wait="", place="t")), landing=landing)
+@pytest.mark.parametrize("fill", ["", "4"])
+def test_an_asynchronous_copy_is_not_touched_before_the_wait(landing: Landing, fill: str) -> None:
+    """Nor are the zeros that it fills up with."""
+    found = finding(copy(wait="", fill=fill), landing=landing)
     assert "word 0 of words on line 13, which an asynchronous copy issued on line 10 may" in found.message
-    right = one_block(COPY.format(wait=WAIT, place="t"))
+    right = copy(fill=fill)
     stored = store(right, 1, 64, 64)
     launch(right, arguments_of(stored, 1, 64, 64), options=RunOptions(landing=landing), checked=True)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_wait_is_no_barrier(order: ThreadOrder) -> None:
-    found = finding(one_block(COPY.format(wait=WAIT, place="t ^ 1")), order)
+    found = finding(copy(place="t ^ 1"), order)
     assert "race on word" in found.message
+
+
+def test_an_asynchronous_copy_reads_nothing_of_what_it_fills() -> None:
+    assert "read outside" in finding(copy(first="100000")).message
+    beyond = copy(first="100000", fill="4")
+    stored = store(beyond, 1, 64, 64)
+    launch(beyond, arguments_of(stored, 1, 64, 64), checked=True)
+    assert (stored["C"].matrix[:, :64] == 0).all()
 
 
 @pytest.mark.parametrize(

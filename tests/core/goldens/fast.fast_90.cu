@@ -114,12 +114,10 @@ __device__ __forceinline__ void move(float* to, const float* from) {
 // Reads WIDTH neighbours of global memory; those from `valid` on are not touched and become zero.
 template <int WIDTH, bool ALIGNED>
 __device__ __forceinline__ void load_global(float (&to)[WIDTH], const float* from, int valid) {
-  if (ALIGNED && valid >= WIDTH) {
-    move<WIDTH>(to, from);
-  } else {
+  const bool whole = ALIGNED && valid >= WIDTH;
 #pragma unroll
-    for (int e = 0; e < WIDTH; ++e) to[e] = e < valid ? from[e] : 0.0f;
-  }
+  for (int e = 0; e < WIDTH; ++e) to[e] = !whole && e < valid ? from[e] : 0.0f;
+  if (whole) move<WIDTH>(to, from);
 }
 
 // Writes WIDTH neighbours to global memory, but none from `valid` on.
