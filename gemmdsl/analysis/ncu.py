@@ -117,6 +117,7 @@ def metrics(asynchronous: bool) -> tuple[str, ...]:
     if asynchronous:
         for what in ("requests", "sectors"):
             found += [_ASYNC.format(what, cache) for cache in ("access", "bypass")]
+        found += [_OWN.format(_OWN_CODES["copy"]), _COPY_CONFLICTS]
     return tuple(found)
 
 

@@ -42,8 +42,6 @@ HEAVY = ("v0_naive", "v1_shared", "v2_column")
 OTHERS = (
     "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld",
     "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st",
-    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts",
-    "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared",
     "l1tex__data_pipe_lsu_wavefronts",
     "l1tex__data_bank_reads",
