@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from gemmdsl.conditions import Condition
 from gemmdsl.source import Source, Span
-from gemmdsl.spec import Problem
+from gemmdsl.spec import Axis, Problem
 
 
 class Status(IntEnum):
@@ -25,6 +25,7 @@ class Status(IntEnum):
     PRECONDITION = 5
     TOO_LARGE = 6
     LAUNCH_FAILED = 7
+    NO_MEMORY = 8
 
     @property
     def meaning(self) -> str:
@@ -41,6 +42,7 @@ _MEANINGS = {
     Status.PRECONDITION: "an assumption of the schedule does not hold",
     Status.TOO_LARGE: "more blocks than a grid can have",
     Status.LAUNCH_FAILED: "CUDA refused the launch; see cudaGetLastError",
+    Status.NO_MEMORY: "no memory for partial sums; see cudaGetLastError",
 }
 
 
@@ -62,11 +64,77 @@ class EntryPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """K of each tile of C is shared among `count` blocks, which are the second axis of the grid.
+
+    Parts are whole K tiles of `block_k`, as equal as can be, the first ones the largest.  With `atomic` each
+    block adds to C what it has, in any order, which may round differently from call to call and takes numbers
+    below the least normal one for 0.
+    """
+
+    count: int
+    block_k: int
+    atomic: bool
+
+    def busy(self, k: int) -> int:
+        """How many parts of an extent k are not empty; these come first."""
+        return min(self.count, -(-k // self.block_k))
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A `__global__` function that goes through all of C, however many blocks of `threads` it has.
+
+    A call launches as many as there are elements, and `most_blocks` at most.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    threads: int
+    most_blocks: int
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        """Blocks per grid axis for an m x n output."""
+        return (min(-(-m * n // self.threads), self.most_blocks), 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Memory of a call, from 16 bytes on: `count` matrices of C's extents and order.
+
+    `parameter` is what kernels call it.  Lines along C's `contiguous` axis are multiples of `unit` floats.
+    """
+
+    parameter: Parameter
+    count: int
+    contiguous: Axis
+    unit: int
+
+    def size(self, m: int, n: int) -> int:
+        """Bytes for an m x n output."""
+        lines, length = (m, n) if self.contiguous == "N" else (n, m)
+        return 4 * self.count * lines * (-(-length // self.unit) * self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One of the kernels that a call launches, one after the other on one stream."""
+
+    name: str
+    grid: tuple[int, int, int]
+    threads: int
+    dynamic_shared_bytes: int
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """How to launch a kernel by hand; the C launcher does exactly this.
 
-    The grid is one-dimensional: ceil(M / block_m) * ceil(N / block_n) blocks of `threads` threads.
-    `entries` are in order of preference; the last one requires only `preconditions`.
+    A call launches `before`, the entry point that is right for its sizes, and `after`.  The entry's grid has
+    ceil(M / block_m) * ceil(N / block_n) blocks of `threads` threads; with `parts`, as many for each part.
+    `entries` are in order of preference; the last one requires only `preconditions`.  Entries take
+    `workspace` behind their other parameters.
     """
 
     launcher: str
@@ -78,10 +146,46 @@ class LaunchPlan:
     threads: int
     static_shared_bytes: int
     dynamic_shared_bytes: int
+    parts: Parts | None = None
+    before: tuple[Sweep, ...] = ()
+    after: tuple[Sweep, ...] = ()
+    workspace: Workspace | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same call gives the same bits every time."""
+        return self.parts is None or not self.parts.atomic
+
+    @property
+    def flushes(self) -> bool:
+        """Whether sums and addends below the least normal number may count as 0."""
+        return self.parts is not None and self.parts.atomic
+
+    @property
+    def entry_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the entry points."""
+        return (*self.parameters, self.workspace.parameter) if self.workspace else self.parameters
+
+    @property
+    def kernels(self) -> tuple[tuple[str, tuple[Parameter, ...]], ...]:
+        """Every `__global__` function of the text, with its parameters."""
+        sweeps = (*self.before, *self.after)
+        entries = ((entry.name, self.entry_parameters) for entry in self.entries)
+        return (*entries, *((sweep.name, sweep.parameters) for sweep in sweeps))
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
-        """Blocks per grid axis for an m x n output."""
-        return (-(-m // self.block_m) * -(-n // self.block_n), 1, 1)
+        """Blocks per grid axis of an entry point for an m x n output."""
+        return (-(-m // self.block_m) * -(-n // self.block_n), self.parts.count if self.parts else 1, 1)
+
+    def launches(self, entry: EntryPoint, m: int, n: int) -> tuple[Launch, ...]:
+        """What a call for an m x n output launches, in order."""
+
+        def swept(sweep: Sweep) -> Launch:
+            return Launch(sweep.name, sweep.grid(m, n), sweep.threads, 0, sweep.parameters)
+
+        grid, shared = self.grid(m, n), self.dynamic_shared_bytes
+        main = Launch(entry.name, grid, self.threads, shared, self.entry_parameters)
+        return (*map(swept, self.before), main, *map(swept, self.after))
 
     def select(self, sizes: Mapping[str, int]) -> EntryPoint | None:
         """The first entry whose conditions hold, or None if a precondition fails."""

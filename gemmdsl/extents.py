@@ -2,15 +2,25 @@
 
 Variables: `M`, `N` and `depth` are extents, `block_row` and `block_col` the block's origin; `m`, `n` and `k`
 are coordinates within a tile, `m_left`, `n_left` and `k_left` what the matrices hold from its origin on.
+
+Where K is split among blocks, `whole` is the extent along K that all of them multiply together, `all_tiles`
+its K tiles, `split` the number of a block's part, `k_first` where that begins; `depth` is the part's extent.
 """
 
 from __future__ import annotations
 
-from gemmdsl.index import Expr, Int, Named, Var, choose, either, less, unequal
+from dataclasses import dataclass
+
+from gemmdsl.index import Expr, Int, Named, Var, choose, either, least, less, unequal
 from gemmdsl.spec import Axis, Operand
 
 # The extent along K that is multiplied.
 DEPTH = Var("depth")
+# The same of all blocks that share a tile of C, in elements and in K tiles; which part is a block's own.
+WHOLE = Var("whole")
+ALL_TILES = Var("all_tiles")
+SPLIT = Var("split")
+K_FIRST = Var("k_first")
 # Where the block's tile of C begins.
 BLOCK_ROW = Var("block_row")
 BLOCK_COL = Var("block_col")
@@ -41,6 +51,40 @@ def rows_left() -> tuple[Expr, Expr]:
 def k_left(tile: Expr, block_k: Named) -> Expr:
     """k_left at the origin of a K tile."""
     return DEPTH - tile * block_k
+
+
+@dataclass(frozen=True, slots=True)
+class SplitMap:
+    """Which part of K a block multiplies where `parts` blocks share each tile of C.
+
+    The part is the block's place along the second axis of the grid; it begins at `first` and is `depth` long.
+    """
+
+    parts: Named
+    first: Expr
+    depth: Expr
+
+
+def split_map(parts: int, block_k: Named) -> SplitMap:
+    """Parts of whole K tiles, the first ones a tile longer than the last.
+
+    No step of the formulas passes the ints: a part after the last tile begins at the end of K.
+    """
+    named = Named("PARTS", Int(parts), "blocks that share the K of a tile of C")
+    each, more = ALL_TILES // named, ALL_TILES % named
+    first = (SPLIT * each + least(SPLIT, more)) * block_k
+    depth = (each + less(SPLIT, more)) * block_k
+    return SplitMap(named, least(WHOLE, first), least(WHOLE - K_FIRST, depth))
+
+
+# An element of C, as they lie in memory without what is between lines.
+AT = Var("at")
+
+
+def element(operand: Operand) -> tuple[Expr, Expr]:
+    """(strided, contiguous) coordinates of element `at` of an operand, counted line by line."""
+    length = Var(operand.contiguous)
+    return AT // length, AT % length
 
 
 def exists(axis: Axis, full: Expr) -> Expr:

@@ -180,6 +180,8 @@ def _setting(setting: syntax.Setting) -> str:
             return f"raster {count.value}" + (f" along {axis.text}" if axis else "")
         case syntax.MinBlocks(count):
             return f"min_blocks {count.value}"
+        case syntax.SplitK(count, atomic):
+            return f"split_k {count.value}{' atomic' * atomic}"
         case syntax.AssumeMultiple(axis, multiple, remainder):
             return f"assume {axis.text} % {multiple.value} == {remainder.value}"
         case syntax.AssumeAligned(operand):

@@ -26,6 +26,7 @@ Value = (
     | tuple[Extents, Extents | None]
     | tuple[int, bool, int]
     | tuple[int, StagedName]
+    | tuple[int, bool]
     | tuple[FmaAxis, bool]
     | tuple[int, RasterAxis]
 )
@@ -79,7 +80,7 @@ UNKNOWN = Words(
     frozenset(
         (
             *("problem", "target", "block", "buffers", "fragments", "fma"),
-            *("unroll", "raster", "min_blocks", "C.vector"),
+            *("unroll", "raster", "min_blocks", "split_k", "C.vector"),
             *(f"assume.{name}" for name in (*_AXES, *_OPERANDS)),
             *(key for group in _GROUPS for key in group),
         )
@@ -104,6 +105,7 @@ def options_of(entries: Entries) -> Options:
     fragments, read_first = found.get("fragments", (None, "A"))
     fma_along, fma_snake = found.get("fma", (None, False))
     raster, raster_along = found.get("raster", (None, "M"))
+    split_k, split_atomic = found.get("split_k", (None, False))
 
     def stage(name: str) -> StageOptions:
         return StageOptions(
@@ -141,6 +143,8 @@ def options_of(entries: Entries) -> Options:
         raster=raster,
         raster_along=raster_along,
         min_blocks=found.get("min_blocks"),
+        split_k=split_k,
+        split_atomic=split_atomic,
         assumptions=(*multiples, *aligned),
     )
 
@@ -229,6 +233,9 @@ class _Merge:
                     self._put("raster", (count.value, raster_along), text, option)
             case syntax.MinBlocks(count):
                 self._put("min_blocks", count.value, f"min_blocks {count.value}", option)
+            case syntax.SplitK(count, atomic):
+                text = f"split_k {count.value}{' atomic' * atomic}"
+                self._put("split_k", (count.value, atomic), text, option)
             case syntax.AssumeMultiple():
                 self._assume(setting, option)
             case syntax.AssumeAligned(operand):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from gemmdsl.conditions import Condition
+from gemmdsl.extents import SplitMap
 from gemmdsl.index import UNBOUNDED, Bound, Expr, Int, Named, Var, choose, equal, wrap
 from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName
@@ -150,6 +151,16 @@ class StoreOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class AddOutput:
+    """C += alpha * acc for the thread's outputs, by atomic additions; nothing where the block has no K."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart:
+    """parts[split] = acc for the thread's outputs, in a workspace that has a matrix for each part of K."""
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """A uniform counted loop: `var` from `start` up to, not including, `stop`; `counters` run along.
 
@@ -172,6 +183,19 @@ class If:
     body: tuple[Stmt, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleOutput:
+    """C = beta * C for every element; C is read only when beta is neither 0 nor 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceParts:
+    """C = alpha * (parts[0] + parts[1] + ...) + beta * C for every element; C is read only when beta != 0."""
+
+
+# Kernels of their own, which go through all of C before or after the tiles are multiplied.
+Sweep = ScaleOutput | ReduceParts
+
 Stmt = (
     CopyTile
     | LoadTile
@@ -185,6 +209,8 @@ Stmt = (
     | MultiplyFragments
     | MultiplyGlobal
     | StoreOutput
+    | AddOutput
+    | StorePart
     | For
     | If
 )
@@ -255,7 +281,8 @@ class Kernel:
 
     `fragments` is how many sets of fragment registers a thread has, None for one that needs no number;
     `read_first` says whose fragment is read before the other's, `unroll` how many steps of a K tile are
-    unrolled at a time, None for all.
+    unrolled at a time, None for all.  With `split`, several blocks
+    share a tile of C; `before` and `after` are the kernels launched around this one.
     """
 
     spec: Spec
@@ -273,6 +300,9 @@ class Kernel:
     read_first: StagedName = "A"
     fma: FmaOrder = FmaOrder()
     unroll: Named | None = None
+    split: SplitMap | None = None
+    before: tuple[Sweep, ...] = ()
+    after: tuple[Sweep, ...] = ()
     applied: tuple[str, ...] = ()
 
     def stage(self, operand: StagedName) -> Staging:
@@ -326,6 +356,8 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 | MultiplyFragments()
                 | MultiplyGlobal()
                 | StoreOutput()
+                | AddOutput()
+                | StorePart()
             ):
                 pass
             case _:
@@ -354,7 +386,7 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.start, statement.stop, *unroll, *counters)
         case If():
             return (statement.condition.left, statement.condition.right)
-        case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput():
+        case CommitGroup() | Barrier() | MultiplyGlobal() | StoreOutput() | AddOutput() | StorePart():
             return ()
         case _:
             assert_never(statement)

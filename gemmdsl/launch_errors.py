@@ -1,4 +1,4 @@
-"""What the C launcher's statuses mean to a Python caller; codes `G920` to `G927`, shared by all runtimes.
+"""What the C launcher's statuses mean to a Python caller; codes `G920` to `G928`, shared by all runtimes.
 
 `G920` is an array that cannot be an operand; `G920 + status` is a status of `gemmdsl.cuda_source.Status`.
 """
@@ -181,6 +181,11 @@ def _explain(
                 f"M = {arguments['M']} and N = {arguments['N']} need {blocks} blocks,"
                 " more than a grid can have"
             )
+        case Status.NO_MEMORY:
+            memory = source.plan.workspace
+            size = memory.size(arguments["M"], arguments["N"]) if memory else 0
+            said = f": {detail}" if detail else ""
+            return "", f"{launcher} has no {size} bytes of memory for partial sums{said}"
         case Status.LAUNCH_FAILED:
             return "", f"{launcher}: {detail}" if detail else f"the launch of {launcher} failed"
         case Status.SUCCESS:

@@ -18,6 +18,7 @@ from gemmdsl.index_parts import free, split
 from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 
+START_OF_K = Int(0)
 WARP_SIZE = Named("WARP_SIZE", Int(LANES_PER_WARP))
 
 
@@ -340,14 +341,17 @@ class CopyMap:
             return None
         return (strided[0], contiguous[0]), (strided[1], contiguous[1])
 
-    def start(self) -> tuple[Expr, Expr]:
-        """(strided, contiguous) coordinates in the matrix from which a thread counts in the first K tile."""
+    def start(self, k_first: Expr = START_OF_K) -> tuple[Expr, Expr]:
+        """(strided, contiguous) coordinates in the matrix from which a thread counts in the first K tile.
+
+        `k_first` is where the block's K begins.
+        """
         walk = self.walk()
         strided, contiguous = walk[0] if walk else (Int(0), Int(0))
         origin = BLOCK_ROW if self.operand.name == "A" else BLOCK_COL
         if self.operand.strided == "K":
-            return strided, origin + contiguous
-        return origin + strided, contiguous
+            return k_first + strided, origin + contiguous
+        return origin + strided, k_first + contiguous
 
     def onward(self) -> tuple[Expr, Expr]:
         """The way from there to `copy`; by the coordinates of its element where it is no way of its own."""

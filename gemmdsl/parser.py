@@ -26,7 +26,7 @@ MAX_TOKENS = 120_000
 
 _OPTION_WORDS = (
     *("BLOCK", "WARP", "LANES", "THREAD", "STAGE", "STORE"),
-    *("BUFFERS", "FRAGMENTS", "FMA", "UNROLL", "RASTER", "MIN_BLOCKS", "ASSUME"),
+    *("BUFFERS", "FRAGMENTS", "FMA", "UNROLL", "RASTER", "MIN_BLOCKS", "SPLIT_K", "ASSUME"),
 )
 _ITEM_WORDS = ("VECTOR", "LOAD", "READ", "TRANSPOSE", "PAD", "SWIZZLE")
 _DECLARATIONS = ("PROBLEM", "SCHEDULE")
@@ -266,7 +266,7 @@ _WORDS = {
     name.lower(): name
     for name in (
         *("GEMM", "PROBLEM", "SCHEDULE", "EXTENDS", "FOR", "ON", "ROW", "COL"),
-        *("COLUMN", "PAIRED", "AS", "ASYNC", "AT", "FIRST", "ALONG", "SNAKE", "ALIGNED"),
+        *("COLUMN", "PAIRED", "AS", "ASYNC", "ATOMIC", "AT", "FIRST", "ALONG", "SNAKE", "ALIGNED"),
         *_OPTION_WORDS,
         *_ITEM_WORDS,
         *("PREFER", "NO"),
@@ -359,6 +359,9 @@ class _Builder(Transformer[Token, object]):
 
     def min_blocks(self, meta: Meta, children: list[Any]) -> syntax.MinBlocks:
         return syntax.MinBlocks(_number(children[0]), _place(meta))
+
+    def split_k(self, meta: Meta, children: list[Any]) -> syntax.SplitK:
+        return syntax.SplitK(_number(children[0]), len(children) == 2, _place(meta))
 
     def assume(self, meta: Meta, children: list[Any]) -> syntax.AssumeMultiple | syntax.AssumeAligned:
         if len(children) == 1:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from typing import assert_never
 
-from gemmdsl.extents import BLOCK_COL, BLOCK_ROW
+from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, K_FIRST, SplitMap
 from gemmdsl.index import Bound, Expr, Int, Named, Var
 from gemmdsl.index_parts import bindings, constants
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -29,10 +30,14 @@ from gemmdsl.ir import (
     MultiplyTile,
     Path,
     ReadFragment,
+    ReduceParts,
+    ScaleOutput,
     Staging,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
+    Sweep,
     Test,
     WaitGroups,
 )
@@ -52,11 +57,15 @@ def print_kernel(kernel: Kernel) -> str:
     named = {bound.name: bound.value for part in (row, col) for bound in bindings(part)}
     named |= {BLOCK_ROW.name: row, BLOCK_COL.name: col}
     lines += _section("grid", (f"{name} = {to_c(value)}" for name, value in named.items()))
+    if kernel.split is not None:
+        lines += _section("parts of K", _split(kernel.split))
     lines += _section("threads", _threads(kernel))
     for staging in kernel.staging or ():
         lines += _section(f"tile {staging.tile.operand.name}", _staging(staging))
     lines += _section("paths", (_path(path) for path in kernel.paths))
+    lines += _sweeps("before", kernel.before)
     lines += _section("program", print_program(kernel.body))
+    lines += _sweeps("after", kernel.after)
     return "\n".join(lines) + "\n"
 
 
@@ -108,6 +117,10 @@ def headline(statement: Stmt) -> str:
             return "multiply from global memory"
         case StoreOutput():
             return "store C"
+        case AddOutput():
+            return "add to C"
+        case StorePart():
+            return "store part of C"
         case For():
             unroll = "unrolled " if statement.unroll else ""
             if isinstance(statement.unroll, Named):
@@ -145,6 +158,18 @@ def _section(title: str, lines: Iterable[str]) -> list[str]:
     return [title, *(INDENT + line for line in lines)]
 
 
+def _split(split: SplitMap) -> Iterator[str]:
+    yield f"{split.parts.name} blocks for each tile of C"
+    yield f"{K_FIRST.name} = {to_c(split.first)}"
+    yield f"{DEPTH.name} = {to_c(split.depth)}"
+
+
+def _sweeps(title: str, sweeps: tuple[Sweep, ...]) -> list[str]:
+    """Kernels around this one; no section where there are none."""
+    words = {ScaleOutput: "C = beta * C", ReduceParts: "C = alpha * sum of parts + beta * C"}
+    return _section(title, (words[type(sweep)] for sweep in sweeps)) if sweeps else []
+
+
 def _expressions(kernel: Kernel) -> Iterator[Expr]:
     """Every expression of the kernel outside of its program, in a fixed order."""
     yield from (kernel.block_m, kernel.block_n)
@@ -164,6 +189,8 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         for copy in staging.maps:
             yield from (copy.width, copy.vectors, copy.copies, copy.strided, copy.contiguous)
         yield from (staging.store, staging.read)
+    if kernel.split is not None:
+        yield from (kernel.split.parts, kernel.split.first, kernel.split.depth)
     yield kernel.c_vector
     for optional in (kernel.fragments, kernel.unroll):
         if optional is not None:

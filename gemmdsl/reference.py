@@ -22,6 +22,7 @@ _GUARD = 64
 _BASE_ALIGNMENT = 256
 _UNIT_ROUNDOFF = 2.0**-24
 _HALF_LEAST_SUBNORMAL = 2.0**-150
+_LEAST_NORMAL = 2.0**-126
 _DRIFT_SIGMAS = 6.0
 # Elements that are drawn in a wider type at a time.
 _PIECE = 1 << 16
@@ -154,16 +155,24 @@ def error_bound(
     c: NDArray[np.floating] | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
+    *,
+    flushed: bool = False,
 ) -> Doubles:
     """gamma_{K+2} (|alpha| |A||B| + |beta| |C|) per element, for any order of summation in FP32.
 
-    Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; gamma_n = n u / (1 - n u).
-    The absolute term stands for results too small for full precision.
+    It holds as well where K is summed in parts and alpha multiplies each of them: a product in a part of d
+    takes part in d roundings, one of alpha and, with p parts that are not empty, p additions, and d + p is
+    K + 1 at most.  Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1;
+    gamma_n = n u / (1 - n u).  The absolute term stands for results too small for full precision; with
+    `flushed`, sums and addends that are below the least normal number may count as 0.
     """
     alpha, beta = _read_scalars(a, alpha, beta)
     steps = a.shape[1] + 2
     gamma = steps * _UNIT_ROUNDOFF / (1 - steps * _UNIT_ROUNDOFF)
     tiny = steps * _HALF_LEAST_SUBNORMAL * (1 + abs(alpha))
+    if flushed:
+        # Of each addition both addends and the sum.
+        tiny += 3 * steps * _LEAST_NORMAL
     bound: Doubles = gamma * _magnitude(a, b, c, alpha, beta) + tiny
     return bound
 
@@ -178,8 +187,9 @@ def compare(
     beta: float = 0.0,
     *,
     exact: bool = False,
+    flushed: bool = False,
 ) -> Verdict:
-    """Judge a kernel's result; `c` is what C held before.
+    """Judge a kernel's result; `c` is what C held before, `flushed` as in `error_bound`.
 
     With `exact`, operands and scalars are integers and every element must be equal; InexactError when they
     are not, or when a sum could leave the integers that FP32 holds.  NaN equals NaN alone.
@@ -188,7 +198,9 @@ def compare(
     alpha, beta = _read_scalars(a, alpha, beta)
     if result.shape != want.shape:
         raise ValueError(f"the result has shape {result.shape}, and {want.shape} is right")
-    bound = _exact_bound(a, b, c, alpha, beta) if exact else error_bound(a, b, c, alpha, beta)
+    bound = (
+        _exact_bound(a, b, c, alpha, beta) if exact else error_bound(a, b, c, alpha, beta, flushed=flushed)
+    )
     if not want.size:
         return Verdict(0, 0.0, 0.0, None, 0.0, 0.0)
     got = result.astype(np.float64)

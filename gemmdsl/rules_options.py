@@ -65,6 +65,8 @@ class Options:
     raster: int | None = None
     raster_along: RasterAxis = "M"
     min_blocks: int | None = None
+    split_k: int | None = None
+    split_atomic: bool = False
     assumptions: tuple[Assumption, ...] = ()
 
 
@@ -114,6 +116,8 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
         raster=1 if options.raster is None else options.raster,
         raster_along=options.raster_along,
         min_blocks=options.min_blocks or 0,
+        split_k=1 if options.split_k is None else options.split_k,
+        split_atomic=options.split_atomic,
         assumptions=options.assumptions,
     )
 

@@ -23,6 +23,7 @@ from gemmdsl.rules_sizes import (
     MAX_MULTIPLE,
     MAX_PAD,
     MAX_RASTER,
+    MAX_SPLITS,
 )
 from gemmdsl.spec import WIDTHS, Assumption, LaneOrder, Problem
 from gemmdsl.target import TARGETS, WARP_SIZE, Target
@@ -127,6 +128,8 @@ def _changes(word: str, options: Options) -> Iterator[Candidate]:
             now = options.min_blocks or 1
             counts = sorted(range(1, MAX_MIN_BLOCKS + 1), key=lambda count: abs(count - now))
             return ((f"min_blocks {count}", replace(options, min_blocks=count)) for count in counts)
+        case "split_k":
+            return _splits(options)
         case "C":
             return ((f"store C {{ vector {w} }}", replace(options, c_vector=w)) for w in reversed(WIDTHS))
         case "assume":
@@ -233,6 +236,14 @@ def _rasters(options: Options) -> Iterator[Candidate]:
     now = 1 if options.raster is None else options.raster
     for count in sorted(range(1, MAX_RASTER + 1), key=lambda count: abs(count - now)):
         yield f"raster {count}{along}", replace(options, raster=count)
+
+
+def _splits(options: Options) -> Iterator[Candidate]:
+    now = 1 if options.split_k is None else options.split_k
+    for count in sorted(range(1, MAX_SPLITS + 1), key=lambda count: abs(count - now)):
+        for atomic in dict.fromkeys((options.split_atomic, False)):
+            text = f"split_k {count}{' atomic' * atomic}"
+            yield text, replace(options, split_k=count, split_atomic=atomic)
 
 
 def _multiples(options: Options, axis: str) -> Iterator[Candidate]:

@@ -13,6 +13,7 @@ MAX_FRAGMENTS = 2
 MAX_RASTER = 64
 MAX_MIN_BLOCKS = 32
 MAX_MULTIPLE = 65536
+MAX_SPLITS = 512
 
 
 @rule(
@@ -143,6 +144,18 @@ def raster_range(case: Case) -> Findings:
 
 
 @rule(
+    "G421",
+    f"1 <= split_k <= {MAX_SPLITS}",
+    "K cannot be split into {parts} parts",
+    ("split_k",),
+    basic=True,
+)
+def splits_range(case: Case) -> Findings:
+    if not 1 <= case.schedule.split_k <= MAX_SPLITS:
+        yield ("split_k",), {"parts": case.schedule.split_k}
+
+
+@rule(
     "G501",
     f"1 <= min_blocks <= {MAX_MIN_BLOCKS}",
     "an SM cannot hold {blocks} blocks",
@@ -177,6 +190,7 @@ SIZES = (
     fragments_range,
     unroll_range,
     raster_range,
+    splits_range,
     min_blocks_range,
     multiple,
 )

@@ -312,6 +312,28 @@ def unrolled_turns(case: Case) -> Findings:
         yield ("unroll", "fragments"), {"steps": s.unroll}
 
 
+@rule(
+    "G422",
+    "split_k 2 or more needs block BM x BN x BK",
+    "`split_k {parts}` needs a K extent in `block`: parts of K are whole tiles",
+    ("split_k", "block"),
+)
+def splits_need_k(case: Case) -> Findings:
+    if not case.schedule.staged and case.schedule.split_k > 1:
+        yield ("split_k", "block"), {"parts": case.schedule.split_k}
+
+
+@rule(
+    "G423",
+    "atomic: split_k >= 2",
+    "`split_k {parts} atomic` splits nothing, so that there is nothing to add up",
+    ("split_k",),
+)
+def atomic_needs_parts(case: Case) -> Findings:
+    if case.schedule.split_atomic and case.schedule.split_k < 2:
+        yield ("split_k",), {"parts": case.schedule.split_k}
+
+
 STAGING = (
     stage_needs_k,
     load_width,
@@ -336,6 +358,8 @@ STAGING = (
     unroll_needs_k,
     unroll_divides,
     unrolled_turns,
+    splits_need_k,
+    atomic_needs_parts,
 )
 
 

@@ -186,6 +186,9 @@ class Schedule:
     follow each other along a row (`fma_along` N) or a column, every other one backwards with `fma_snake`.
     `unroll` steps of a K tile follow each other before the loop over them jumps; None is all of them.  Blocks
     go through `raster` rows of tiles of C at a time, or columns with `raster_along` N.
+
+    K of each tile of C is shared among `split_k` blocks, whose products are added to C one by one with
+    `split_atomic`, else by a second kernel in a fixed order.
     """
 
     name: str
@@ -213,6 +216,8 @@ class Schedule:
     raster: int = 1
     raster_along: Literal["M", "N"] = "M"
     min_blocks: int = 0
+    split_k: int = 1
+    split_atomic: bool = False
     assumptions: tuple[Assumption, ...] = ()
 
     @property

@@ -220,6 +220,15 @@ class MinBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitK:
+    """`split_k 8 atomic`."""
+
+    count: Number
+    atomic: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class AssumeMultiple:
     axis: Name
     multiple: Number
@@ -245,6 +254,7 @@ Setting = (
     | Unroll
     | Raster
     | MinBlocks
+    | SplitK
     | AssumeMultiple
     | AssumeAligned
 )

@@ -38,6 +38,7 @@ class Gpu:
 class Target:
     """Limits of one compute capability; sizes in bytes.
 
+    `vector_atomics` says whether vectors of floats can be added to global memory by one instruction.
     `fp32_lanes` is how many FMAs an SM does per cycle.  A block takes its shared memory plus
     `shared_reserved`, rounded up to `shared_unit`.  `gpu` is the example for waves and times.
     """
@@ -48,6 +49,7 @@ class Target:
     shared_per_sm: int
     shared_per_block: int
     async_copy: bool
+    vector_atomics: bool
     fp32_lanes: int
     shared_reserved: int
     shared_unit: int
@@ -70,6 +72,7 @@ def _row(
         shared_per_sm=shared_kib * KIB,
         shared_per_block=block_kib * KIB,
         async_copy=modern,
+        vector_atomics=number >= 90,
         fp32_lanes=lanes,
         shared_reserved=KIB if modern else 0,
         shared_unit=128 if modern else 256,

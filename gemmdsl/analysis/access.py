@@ -10,7 +10,8 @@ from gemmdsl.analysis.banks import AccessKind
 from gemmdsl.spec import OperandName
 
 Space = Literal["shared", "global"]
-Kind = Literal["load", "store"]
+# Atomic additions to global memory are neither loads nor stores to those who count them.
+Kind = Literal["load", "store", "add"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Access:
     @property
     def rule(self) -> AccessKind:
         """By which rule an access to shared memory is counted."""
+        assert self.kind != "add", "shared memory is not added to"
         return "copy" if self.asynchronous else self.kind
 
     @property

@@ -127,6 +127,8 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
     entry = source.plan.select(shape.sizes)
     if entry is None:
         raise ValueError(f"the schedule's assumptions do not hold for {shape}")
+    if source.plan.parts is not None:
+        raise CannotEvaluate("blocks share K, and parts of it are counted as written only")
     path = path_for(kernel, shape)
     assert path is not None, "an entry belongs to a path"
     function = binary.functions[entry.name]

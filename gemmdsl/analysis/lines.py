@@ -12,7 +12,7 @@ from gemmdsl.spec import OperandName
 _DEFINITION = re.compile(r"^(?:__device__|__global__|extern \"C\").*?\b(?P<name>\w+)\(")
 _CONTINUED = re.compile(r"^(?P<name>\w+)\(int M")
 # What the functions of the copy, compute and store families are called; helpers are inlined into these.
-_FAMILY = re.compile(r"^(load|store|copy|read)_[abc](_async)?$|^multiply(_\w+)?$")
+_FAMILY = re.compile(r"^(load|store|copy|read)_[abc](_async)?$|^multiply(_\w+)?$|^(add_c|store_part)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class SourceMap:
                 (f"load_{lower}", "load_global<"),
                 ("store_c", "load_global<") if operand == "C" else ("multiply_global", direct),
             ),
-            ("global", "store"): (("store_c", "store_global<"),),
+            ("global", "store"): (("store_c", "store_global<"), ("store_part", "store_global<")),
+            ("global", "add"): (("add_c", "add_global<"),),
         }
         for function, marker in choices[space, kind]:
             if line := self.find(function, marker, words):

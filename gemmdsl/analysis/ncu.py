@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from gemmdsl.analysis.access import Access, Kind, summed
+from gemmdsl.analysis.access import Access, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu_report import Measured, SharedOp
 from gemmdsl.analysis.occupancy import Occupancy
@@ -24,7 +25,7 @@ ARBITRATION_NOISE = 0.1
 _L1 = "l1tex__{}_pipe_lsu_mem_{}_op_{}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _ASYNC = "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts_cache_{}.sum"
-_CODES: tuple[tuple[Kind, str], ...] = (("load", "ld"), ("store", "st"))
+_CODES: tuple[tuple[Literal["load", "store"], str], ...] = (("load", "ld"), ("store", "st"))
 _CONFLICTS = _L1.format("data_bank_conflicts", "shared", "{}")
 # By instruction: where the profiler has such counters.
 _OWN = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -244,7 +245,7 @@ class Arbitration:
     `share` is a part of the instructions' own wavefronts.
     """
 
-    kind: Kind
+    kind: Literal["load", "store"]
     wavefronts: float
     share: float
 

@@ -12,7 +12,7 @@ from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.banks import BANKS, WORD
 from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.sectors import SECTOR
-from gemmdsl.analysis.shape import Shape, blocks, ceil_div
+from gemmdsl.analysis.shape import Shape, blocks, ceil_div, part_tiles
 from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
@@ -89,6 +89,10 @@ def intensities(kernel: Kernel, shape: Shape) -> tuple[Intensity, ...]:
         found.append(_intensity("global memory to registers", per_thread))
     fmas = shape.m * shape.n * shape.k
     moved = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n
+    if fmas and kernel.split is not None:
+        # Blocks that add to C, or store a part, move as many floats as they have outputs.
+        busy = sum(tiles > 0 for tiles in part_tiles(kernel, shape))
+        found.append(_intensity("parts of C added up", busy / shape.k))
     if fmas:
         found.append(_intensity("matrices read and written once", moved / fmas))
     return tuple(found)
@@ -100,7 +104,9 @@ def _intensity(tier: str, floats_per_fma: float) -> Intensity:
 
 def waves(kernel: Kernel, shape: Shape, occupancy: Occupancy) -> Waves:
     per_m, per_n = blocks(kernel, shape)
-    count, sms = per_m * per_n, kernel.spec.target.gpu.sms
+    # A block without a part of K is done at once.
+    busy = sum(tiles > 0 for tiles in part_tiles(kernel, shape)) if kernel.split is not None else 1
+    count, sms = per_m * per_n * busy, kernel.spec.target.gpu.sms
     resident = max(1, occupancy.blocks) * sms
     busiest = ceil_div(count, sms)
     lost = 1 - count / (busiest * sms) if count else 0.0

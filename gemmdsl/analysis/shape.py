@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gemmdsl.extents import ALL_TILES, K_FIRST, SPLIT, WHOLE
+from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Axis, Operand, OperandName, Problem
+
+if TYPE_CHECKING:
+    from gemmdsl.index import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,21 @@ def ceil_div(extent: int, block: int) -> int:
 def k_tiles(kernel: Kernel, shape: Shape) -> int:
     """Tiles along K that a block walks; 0 for a kernel without staging."""
     return ceil_div(shape.k, kernel.block_k.value) if kernel.block_k is not None else 0
+
+
+def part_tiles(kernel: Kernel, shape: Shape) -> tuple[int, ...]:
+    """Tiles along K of each block that shares a tile of C; of the one block where none do."""
+    all_tiles = k_tiles(kernel, shape)
+    if kernel.split is None or kernel.block_k is None:
+        return (all_tiles,)
+    env: dict[str, Array | int] = {
+        WHOLE.name: shape.k,
+        ALL_TILES.name: all_tiles,
+        SPLIT.name: np.arange(kernel.split.parts.value),
+    }
+    env[K_FIRST.name] = evaluate(kernel.split.first, env)
+    depths = np.asarray(evaluate(kernel.split.depth, env)).tolist()
+    return tuple(ceil_div(depth, kernel.block_k.value) for depth in depths)
 
 
 def blocks(kernel: Kernel, shape: Shape) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import assert_never
 from gemmdsl.index import Expr, evaluate
 from gemmdsl.ir import (
     K_TILES,
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -25,6 +26,7 @@ from gemmdsl.ir import (
     ReadFragment,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     Test,
     WaitGroups,
@@ -75,6 +77,8 @@ def _run(kernel: Kernel, body: tuple[Stmt, ...], env: dict[str, int], reads: Rea
                 | MultiplyFragments()
                 | MultiplyGlobal()
                 | StoreOutput()
+                | AddOutput()
+                | StorePart()
                 | Barrier()
                 | CommitGroup()
                 | WaitGroups()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
 from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
 from gemmdsl.analysis.lines import Site, SourceMap
 from gemmdsl.analysis.sectors import sectors
-from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, path_for
+from gemmdsl.analysis.shape import Shape, blocks, by_words, ceil_div, k_tiles, part_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.index import Expr, Int, Var, evaluate
-from gemmdsl.ir import AsyncCopyTile, Kernel, Path, Staging, walk
+from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, Path, Staging, StoreOutput, StorePart, walk
 from gemmdsl.layout import AxisMap, CopyMap, SharedTile
 from gemmdsl.spec import Operand, OperandName, StagedName
 from gemmdsl.target import WARP_SIZE
@@ -60,6 +60,7 @@ class _Tally:
         taking = lanes != INACTIVE
         read = None if sources is None else _warps(np.where(active, sources, INACTIVE))
         if self.space == "shared":
+            assert self.kind != "add", "shared memory is not added to"
             cost, ideal = warps_wavefronts(self.kind if read is None else "copy", self.width, lanes, read)
         else:
             cost, ideal = sectors(self.width, lanes, taking)
@@ -147,7 +148,10 @@ class _Writer:
         """Fragment reads: for each k, the thread's indices in steps of the read's width."""
         tile, name = staging.tile, staging.tile.operand.name
         one: StagedName = "A" if name == "A" else "B"
-        reads = fragment_reads(self.kernel, self.tiles)
+        reads: Counter[tuple[StagedName, int]] = Counter()
+        for tiles, parts in Counter(part_tiles(self.kernel, self.shape)).items():
+            for key, count in fragment_reads(self.kernel, tiles).items():
+                reads[key] += count * parts
         assert self.kernel.block_k is not None
         counter, k = Var("i", axis.count.value), Var("k", self.kernel.block_k.value)
         row, col = tile.place(axis.index(counter), k)
@@ -205,15 +209,16 @@ class _Writer:
     def _global_load(self, copies: CopyMap, repeats: int) -> Iterator[Access]:
         name, width = copies.operand.name, copies.width.value
         wide, single = _Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT)
+        known = name in self.path.aligned
         for _, valid, address, exists, tile in self._copied(copies, repeats):
-            self._vector(wide, single, name, width, valid, address, exists, tile.times)
+            self._vector(wide, single, known, width, valid, address, exists, tile.times)
         yield from self._global((wide, single), name)
 
     def _vector(
         self,
         wide: _Tally,
         single: _Tally,
-        name: OperandName,
+        aligned: bool,
         width: int,
         valid: Array,
         address: Array,
@@ -221,7 +226,7 @@ class _Writer:
         times: int,
     ) -> None:
         """A guarded access of `width` neighbours: whole where allowed, else one by one."""
-        whole = active & (valid >= width) & (name in self.path.aligned or width == 1)
+        whole = active & (valid >= width) & (aligned or width == 1)
         if whole.any():
             wide.add(address * _FLOAT, whole, times)
         for element in range(width):
@@ -276,13 +281,23 @@ class _Writer:
         yield from self._global((tally,), operand.name)
 
     def _output(self, c: Operand) -> Iterator[Access]:
-        """Stores of C, vectors along its contiguous axis."""
+        """Stores of C, vectors along its contiguous axis; or additions to it, or stores of parts."""
         threads, width = self.kernel.threads, self.kernel.c_vector.value
-        wide, single = _Tally("global", "store", _FLOAT * width), _Tally("global", "store", _FLOAT)
+        ends = next(s for s in walk(self.kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
+        kind: Kind = "add" if isinstance(ends, AddOutput) else "store"
+        starts: tuple[int, ...] = (0,)
+        ld, known = self.shape.ldc, "C" in self.path.aligned
+        if isinstance(ends, AddOutput):
+            starts = (0,) * sum(tiles > 0 for tiles in part_tiles(self.kernel, self.shape))
+        elif isinstance(ends, StorePart):
+            lines, length = self.shape.extent(c.strided), self.shape.extent(c.contiguous)
+            ld, known = ceil_div(length, width) * width, True
+            starts = tuple(part * lines * ld for part in range(len(part_tiles(self.kernel, self.shape))))
+        wide, single = _Tally("global", kind, _FLOAT * width), _Tally("global", kind, _FLOAT)
         rows, cols = threads.rows, threads.cols
         step_m, step_n = (1, width) if c.contiguous == "N" else (width, 1)
         everyone = np.ones(len(self.threads), dtype=np.bool_)
-        for tile in self._output_classes(c):
+        for tile in self._output_classes(c, ld, starts):
             for i in range(0, rows.count.value, step_m):
                 m = self._values(rows.index(Int(i)))
                 for j in range(0, cols.count.value, step_n):
@@ -291,8 +306,8 @@ class _Writer:
                     lefts = (tile.fragment_left, tile.other_left)
                     strided_left, contiguous_left = lefts if c.contiguous == "N" else lefts[::-1]
                     valid = np.where(strided < strided_left, contiguous_left - contiguous, 0)
-                    address = tile.residue + strided * self.shape.ldc + contiguous
-                    self._vector(wide, single, "C", width, valid, address, everyone, tile.times)
+                    address = tile.residue + strided * ld + contiguous
+                    self._vector(wide, single, known, width, valid, address, everyone, tile.times)
         yield from self._global((wide, single), "C")
 
     # Classes of tiles
@@ -304,10 +319,13 @@ class _Writer:
         steps = (ld, 1) if operand.contiguous == "K" else (1, ld)
         yield from _classes((extent, self.shape.k), (fragment, depth), steps, repeats)
 
-    def _output_classes(self, c: Operand) -> Iterator[_Tile]:
-        steps = (self.shape.ldc, 1) if c.contiguous == "N" else (1, self.shape.ldc)
+    def _output_classes(self, c: Operand, ld: int, starts: tuple[int, ...]) -> Iterator[_Tile]:
+        """Classes of C's tiles, in matrices that begin at these floats."""
+        steps = (ld, 1) if c.contiguous == "N" else (1, ld)
         sizes = (self.kernel.block_m.value, self.kernel.block_n.value)
-        yield from _classes((self.shape.m, self.shape.n), sizes, steps, 1)
+        for start, times in Counter(start % ALIGNMENT for start in starts).items():
+            for tile in _classes((self.shape.m, self.shape.n), sizes, steps, times):
+                yield replace(tile, residue=(tile.residue + start) % ALIGNMENT)
 
     def _values(self, expr: Expr, copy: int = 0) -> Array:
         env: dict[str, Array | int] = {"thread": self.threads, "copy": copy}

@@ -343,9 +343,13 @@ def _enqueuer(member: _Member, buffers: tuple[Buffers, ...], stream: Any) -> Enq
     assert kernel is not None
     assert entry is not None
     values = [{**_arguments(kernel.source.problem, one), "alpha": 1.0, "beta": 0.0} for one in buffers]
+    memory = kernel.reserve(*buffers[0].shape[:2])
+    parts = kernel.source.plan.workspace
+    own = {parts.parameter.name: int(memory)} if parts is not None else {}
 
-    def enqueue(turn: int) -> None:
-        kernel.start(entry, values[turn], stream)
+    # It is freed when nobody holds it, and graphs that are made of this use it.
+    def enqueue(turn: int, held: object = memory) -> None:
+        kernel.start(entry, {**values[turn], **own}, stream)
 
     return enqueue
 

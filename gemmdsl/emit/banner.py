@@ -12,13 +12,18 @@ def banner(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> tuple[s
     """Rows of a label and what it says; a label that repeats itself is left out."""
     spec, problem = kernel.spec, kernel.spec.problem
     kind = "dynamic" if plan.dynamic_shared_bytes else "static"
+    blocks = f"ceil(M / {plan.block_m}) * ceil(N / {plan.block_n})"
+    if plan.parts is not None:
+        blocks += f" x {plan.parts.count}"
     rows: list[tuple[str, str]] = [
         ("source", f"{_named(spec.file)}, schedule {spec.schedule.name} (gemm {spec.language})"),
         ("target", spec.target.name),
         ("operands", ", ".join(shape(operand) for operand in (problem.a, problem.b, problem.c))),
         ("passes", ", ".join(kernel.applied) or "none: the naive kernel"),
         *(("fallback", sentence) for sentence in spec.fallbacks),
-        ("launch", f"ceil(M / {plan.block_m}) * ceil(N / {plan.block_n}) blocks of {plan.threads} threads"),
+        *(("launch", f"{sweep.name}, all elements of C") for sweep in plan.before),
+        ("launch", f"{blocks} blocks of {plan.threads} threads"),
+        *(("launch", f"{sweep.name}, all elements of C") for sweep in plan.after),
         ("shared", f"{kernel.shared_bytes} bytes, {kind}" if kernel.shared_bytes else "none"),
         *((path.name, describe(path.requires) or "always right") for path in kernel.paths),
         # Of the plan that this text prints; the text itself is tested.

@@ -8,6 +8,16 @@ from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
 from gemmdsl.emit.printing import Printer
+from gemmdsl.emit.sweeps import (
+    SweepView,
+    named,
+    part_vectors,
+    planned,
+    restricted,
+    shared_parts,
+    sweep_views,
+    workspace,
+)
 from gemmdsl.extents import tiles
 from gemmdsl.index import Int, Named, Var
 from gemmdsl.index_text import to_c
@@ -33,9 +43,10 @@ def launch_plan(kernel: Kernel) -> LaunchPlan:
     """How the kernel is launched; the C launcher and the runtimes follow it."""
     spec = kernel.spec
     dynamic = kernel.shared_bytes > STATIC_SHARED_LIMIT
+    listed = parameters(spec.problem)
     return LaunchPlan(
         launcher=spec.symbol,
-        parameters=parameters(spec.problem),
+        parameters=listed,
         entries=tuple(
             EntryPoint(f"{spec.symbol}_{path.name}", path.name, path.requires) for path in kernel.paths
         ),
@@ -45,6 +56,10 @@ def launch_plan(kernel: Kernel) -> LaunchPlan:
         threads=kernel.threads.threads.value,
         static_shared_bytes=0 if dynamic else kernel.shared_bytes,
         dynamic_shared_bytes=kernel.shared_bytes if dynamic else 0,
+        parts=shared_parts(kernel),
+        before=tuple(planned(kernel, sweep, listed) for sweep in kernel.before),
+        after=tuple(planned(kernel, sweep, listed) for sweep in kernel.after),
+        workspace=workspace(kernel),
     )
 
 
@@ -155,6 +170,7 @@ class LaunchView:
     alpha: bool
     operands: tuple[OperandView, ...]
     statuses: tuple[Status, ...]
+    returned: tuple[Status, ...]
     entries: tuple[EntryView, ...]
     checks: tuple[NamedCheck, ...]
     uses_aligned: bool
@@ -162,12 +178,19 @@ class LaunchView:
     requires: str
     semantics: str
     parameters: str
-    kernel_parameters: str
     arguments: str
+    entry_parameters: str
+    entry_arguments: str
+    split: bool
+    workspace: bool
+    part_vectors: str
+    before: tuple[SweepView, ...]
+    after: tuple[SweepView, ...]
     blocks_m: str
     blocks_n: str
     shared_size: str
     dynamic_shared: bool
+    entry_shared: str
     main: MainView
 
     @property
@@ -183,10 +206,8 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
     """The view of a kernel's host side; `text` collects the constants that it names."""
     spec, problem = kernel.spec, kernel.spec.problem
     declared = [f"{p.ctype} {p.name}" for p in plan.parameters]
-    restricted = [
-        f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in plan.parameters
-    ]
     buffers = kernel.buffers
+    shared_size = f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)"
     return LaunchView(
         version=__version__,
         symbol=spec.symbol,
@@ -196,6 +217,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         alpha=problem.alpha,
         operands=tuple(_operand(operand) for operand in (problem.a, problem.b, problem.c)),
         statuses=tuple(Status),
+        returned=tuple(s for s in Status if s is not Status.NO_MEMORY or plan.workspace is not None),
         entries=tuple(_entry(kernel, path, plan, text) for path in kernel.paths),
         checks=_checks(kernel),
         uses_aligned=any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
@@ -203,12 +225,19 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         requires=describe(kernel.preconditions),
         semantics=semantics(problem),
         parameters=", ".join([*declared, "cudaStream_t stream"]),
-        kernel_parameters=", ".join(restricted),
-        arguments=", ".join(p.name for p in plan.parameters),
+        arguments=named(plan.parameters),
+        entry_parameters=restricted(plan.entry_parameters),
+        entry_arguments=named(plan.entry_parameters),
+        split=kernel.split is not None,
+        workspace=plan.workspace is not None,
+        part_vectors=text(part_vectors(kernel)),
+        before=sweep_views(kernel, kernel.before, plan.before, text),
+        after=sweep_views(kernel, kernel.after, plan.after, text),
         blocks_m=text(tiles(Var("M"), kernel.block_m)),
         blocks_n=text(tiles(Var("N"), kernel.block_n)),
-        shared_size=f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)",
+        shared_size=shared_size,
         dynamic_shared=bool(plan.dynamic_shared_bytes),
+        entry_shared=shared_size if plan.dynamic_shared_bytes else "0",
         main=_main(problem),
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmdsl.emit.printing import Printer, address
-from gemmdsl.extents import FULL, exists, left, neighbours_left
+from gemmdsl.emit.printing import PART_LD, Printer, address
+from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left
 from gemmdsl.index import Expr, Int, Var
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
-from gemmdsl.layout import AxisMap, CopyMap
+from gemmdsl.layout import START_OF_K, AxisMap, CopyMap
 from gemmdsl.spec import Axis, Operand, OperandName
 
 
@@ -188,7 +188,7 @@ def _copy_view(kernel: Kernel, staging: Staging, copy: CopyMap, used: set[type],
         partial=copy.partial,
         whole=whole,
         valid=guard(kernel, operand, copy.width, text),
-        start=address(operand, *copy.start(), text),
+        start=address(operand, *copy.start(K_FIRST if kernel.split else START_OF_K), text),
         distance=address(operand, *copy.onward(), text),
         landing_first=text(landing_first),
         landing=text(landing),
@@ -272,7 +272,9 @@ class OutputView:
     n_index: str
     valid: str
     address: str
+    part_address: str
     aligned: str
+    product: str
     with_beta: str
     without_beta: str
 
@@ -285,13 +287,12 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
     counts = {"i": threads.rows.count, "j": threads.cols.count}
     element = Var("e", kernel.c_vector.value)
 
-    def accumulator() -> str:
-        index: dict[str, Expr] = {"i": threads.i, "j": threads.j}
-        if kernel.c_vector.value > 1:
-            index[inner.name] = inner + element
-        value = f"acc[{text(index['i'])}][{text(index['j'])}]"
-        return f"scale * {value}" if problem.alpha else value
-
+    index: dict[str, Expr] = {"i": threads.i, "j": threads.j}
+    if kernel.c_vector.value > 1:
+        index[inner.name] = inner + element
+    product = f"acc[{text(index['i'])}][{text(index['j'])}]"
+    scaled = f"scale * {product}" if problem.alpha else product
+    place = (Var(c.strided.lower()), Var(c.contiguous.lower()))
     return OutputView(
         outer=outer.name,
         outer_count=text(counts[outer.name]),
@@ -300,8 +301,10 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
         m_index=text(threads.rows.index(threads.i)),
         n_index=text(threads.cols.index(threads.j)),
         valid=guard(kernel, c, kernel.c_vector, text),
-        address=address(c, Var(c.strided.lower()), Var(c.contiguous.lower()), text),
+        address=address(c, *place, text),
+        part_address=address(c, *place, text, PART_LD),
         aligned=alignment(kernel, "C", kernel.c_vector.value),
-        with_beta=f"fmaf(beta, out[e], {accumulator()})",
-        without_beta=accumulator(),
+        product=product,
+        with_beta=f"fmaf(beta, out[e], {scaled})",
+        without_beta=scaled,
     )

@@ -24,6 +24,8 @@ def origins(kernel: Kernel) -> tuple[Origin, ...]:
     found = [
         Origin("compute_block", ("buffers", "block", "raster", "unroll")),
         Origin("store_c", ("C.vector", "thread", "block")),
+        Origin("add_c", ("split_k", "C.vector", "thread", "block")),
+        Origin("store_part", ("split_k", "C.vector", "thread", "block")),
         Origin("multiply_global", ("thread", "block")),
         Origin("multiply_tile", ("thread", "block", "unroll")),
     ]

@@ -9,6 +9,7 @@ from gemmdsl import extents
 from gemmdsl.emit.printing import Printer
 from gemmdsl.index import Expr, Named
 from gemmdsl.ir import (
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -23,6 +24,7 @@ from gemmdsl.ir import (
     ReadFragment,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     WaitGroups,
 )
@@ -107,7 +109,7 @@ def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> Sta
             )
         case MultiplyFragments():
             return StatementView(kind, registers=text(statement.registers))
-        case CommitGroup() | MultiplyGlobal() | StoreOutput():
+        case CommitGroup() | MultiplyGlobal() | StoreOutput() | AddOutput() | StorePart():
             return StatementView(kind)
         case For():
             return StatementView(

@@ -19,13 +19,24 @@ from gemmdsl.emit.operands import (
     output_view,
     stage_view,
 )
-from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
+from gemmdsl.emit.printing import PART_LD, ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.statements import StatementView, program_view
-from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, rows_left, tiles
+from gemmdsl.emit.sweeps import part_ld
+from gemmdsl.extents import (
+    ALL_TILES,
+    BLOCK_COL,
+    BLOCK_ROW,
+    DEPTH,
+    K_FIRST,
+    SPLIT,
+    WHOLE,
+    rows_left,
+    tiles,
+)
 from gemmdsl.index import Bound, Expr, Int, Var
 from gemmdsl.index_parts import bindings, free
 from gemmdsl.index_text import to_c
-from gemmdsl.ir import AsyncCopyTile, Kernel, MultiplyTile, Stmt, walk
+from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, MultiplyTile, Stmt, StoreOutput, StorePart, walk
 from gemmdsl.layout import BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
@@ -64,6 +75,9 @@ class KernelView:
     bindings: tuple[Binding, ...]
     grid: tuple[Binding, ...]
     rows_left: tuple[str, str]
+    depth: str
+    depth_note: str
+    k_part: tuple[Binding, ...]
     k_tiles: str
     flags: tuple[str, ...]
     map_arguments: dict[str, str]
@@ -72,6 +86,10 @@ class KernelView:
     block_arguments: str
     store_parameters: str
     store_arguments: str
+    ends: str
+    part_ld: str
+    part_start: str
+    vector_atomics: bool
     has_async: bool
     helpers: frozenset[str]
     alignment: int
@@ -116,7 +134,8 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
     body = program_view(kernel.body, kernel.block_k, text)
     left_m, left_n = rows_left()
     launch = launch_view(kernel, plan, text)
-    store = _store_parameters(problem)
+    ends = next(s for s in walk(kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
+    store = _store_parameters(problem, ends)
     stage, stage_argument = ("Stage* stages", "stages") if kernel.buffers else ("Stage& stage", "stage")
     return KernelView(
         launch=launch,
@@ -136,16 +155,23 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         bindings=tuple(Binding(name, value) for name, value in named.items()),
         grid=_grid(kernel, text),
         rows_left=(text(left_m), text(left_n)),
+        depth="alpha == 0.0f ? 0 : K" if problem.alpha else "K",
+        depth_note="  // alpha == 0 reads neither A nor B" if problem.alpha else "",
+        k_part=_k_part(kernel, text),
         k_tiles=text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else "",
         flags=flags(kernel),
         map_arguments={stage.name: stage.map_arguments for stage in stages},
         origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
-        block_parameters=", ".join([*([stage] if stages else []), launch.kernel_parameters]),
-        block_arguments=", ".join([*([stage_argument] if stages else []), launch.arguments]),
+        block_parameters=", ".join([*([stage] if stages else []), launch.entry_parameters]),
+        block_arguments=", ".join([*([stage_argument] if stages else []), launch.entry_arguments]),
         store_parameters=", ".join(declaration for declaration, _ in store),
         store_arguments=", ".join(argument for _, argument in store),
+        ends=type(ends).__name__,
+        part_ld=part_ld(kernel, text) if isinstance(ends, StorePart) else "",
+        part_start=_part_start(kernel, text) if isinstance(ends, StorePart) else "",
+        vector_atomics=kernel.spec.target.vector_atomics,
         has_async=_uses(kernel, AsyncCopyTile),
-        helpers=frozenset((*text.called, *_movers(problem, stages))),
+        helpers=frozenset((*text.called, *_movers(problem, stages, ends))),
         alignment=SHARED_ALIGNMENT,
         multiplies_tiles=_uses(kernel, MultiplyTile),
         constants=constant_groups(text.used),
@@ -165,25 +191,49 @@ def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
     return tuple(Binding(name.name, text(value)) for name, value in named.items())
 
 
+def _k_part(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
+    """The block's part of K, and what that depends on; nothing where it is all of K."""
+    if kernel.split is None:
+        return ()
+    assert kernel.block_k is not None
+    all_tiles = tiles(WHOLE, kernel.block_k)
+    named = ((ALL_TILES, all_tiles), (K_FIRST, kernel.split.first), (DEPTH, kernel.split.depth))
+    return tuple(Binding(var.name, text(value)) for var, value in named)
+
+
+def _part_start(kernel: Kernel, text: Printer) -> str:
+    """Distance of the block's first element in its part from the first part, which others follow."""
+    c = kernel.spec.problem.c
+    first: dict[Axis, Expr] = {"M": BLOCK_ROW, "N": BLOCK_COL}
+    within = address(c, first[c.strided], first[c.contiguous], text, PART_LD)
+    return f"offset({SPLIT.name}, {c.strided}) * {PART_LD} + {within}"
+
+
 def _uses(kernel: Kernel, kind: type[Stmt]) -> bool:
     return any(isinstance(statement, kind) for statement in walk(kernel.body))
 
 
-def _movers(problem: Problem, stages: tuple[StageView, ...]) -> Iterator[str]:
+def _movers(problem: Problem, stages: tuple[StageView, ...], ends: Stmt) -> Iterator[str]:
     """The functions of templates/helpers.j2 that move data for the kernel's own functions."""
-    yield from ("move", "store_global")
-    if problem.beta or any(stage.uses_load for stage in stages):
+    yield "move"
+    yield "add" if isinstance(ends, AddOutput) else "store_global"
+    if (problem.beta and isinstance(ends, StoreOutput)) or any(stage.uses_load for stage in stages):
         yield "load_global"
     if any(stage.uses_async for stage in stages):
         yield "copy_global_async"
 
 
-def _store_parameters(problem: Problem) -> list[tuple[str, str]]:
-    """Parameters of store_c, each with the argument that the kernel passes."""
-    listed = [("float* C", "C"), ("int ldc", "ldc"), ("int m_left", "m_left"), ("int n_left", "n_left")]
-    if problem.alpha:
+def _store_parameters(problem: Problem, ends: Stmt) -> list[tuple[str, str]]:
+    """Parameters of the function that stores products, each with the argument that the kernel passes."""
+    listed = [("float* C", "C"), ("int ldc", "ldc")]
+    if isinstance(ends, StorePart):
+        listed = [("float* part", "parts"), (f"int64_t {PART_LD}", PART_LD)]
+    listed += [("int m_left", "m_left"), ("int n_left", "n_left")]
+    if problem.alpha and isinstance(ends, StoreOutput):
         listed.append(("float scale", "depth > 0 ? alpha : 0.0f"))
-    if problem.beta:
+    if problem.alpha and isinstance(ends, AddOutput):
+        listed.append(("float scale", "alpha"))
+    if problem.beta and isinstance(ends, StoreOutput):
         listed.append(("float beta", "beta"))
     listed.append(("const float (&acc)[THREAD_M][THREAD_N]", "acc"))
     return [*listed, ("int thread_row", "thread_row"), ("int thread_col", "thread_col")]

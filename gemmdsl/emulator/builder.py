@@ -1,7 +1,7 @@
 """Makes a shared library of emitted CUDA text: the text unchanged, the emulator, and a call per entry point.
 
 kernel.cu   the text
-host.cpp    includes it; defines the unsized shared array; exports run_<entry> for every entry point
+host.cpp    includes it; defines the unsized shared array; exports a call for every kernel
 emulator.o  fibers, barriers, copies; the same for every kernel
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gemmdsl import cache
-from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, SharedStages
+from gemmdsl.cuda_source import CudaSource, LaunchPlan, SharedStages
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator import compiler, errors
 from gemmdsl.emulator.compiler import Compiler, Effort
@@ -36,9 +36,9 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 Loaded = TypeVar("Loaded")
 
 
-def call_name(entry: EntryPoint) -> str:
-    """C name of the function that runs one entry point on a grid of the caller's choice."""
-    return f"gemm_emu_run_{entry.name}"
+def call_name(kernel: str) -> str:
+    """C name of the function that runs one kernel on a grid of the caller's choice."""
+    return f"gemm_emu_run_{kernel}"
 
 
 def build(
@@ -106,17 +106,17 @@ def host_unit(source: CudaSource) -> str:
     """The C++ file around the emitted text."""
     plan, text = source.plan, source.text
     lines = _dynamic_shared(text) + _stages(source.shared, plan, text)
-    parameters = [f"{parameter.ctype} {parameter.name}" for parameter in plan.parameters]
-    arguments = [parameter.name for parameter in plan.parameters]
-    for entry in plan.entries:
+    for kernel, parameters in plan.kernels:
+        declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in parameters)
+        arguments = ", ".join(parameter.name for parameter in parameters)
         lines += [
-            f'extern "C" int {call_name(entry)}(unsigned blocks, unsigned threads, size_t shared,'
-            f" {', '.join(parameters)}) {{",
+            f'extern "C" int {call_name(kernel)}(unsigned across, unsigned along, unsigned threads,'
+            f" size_t shared, {declared}) {{",
             # The launcher asks for more than 48 KB by itself; here the plan is followed without it.
-            f"    cudaFuncSetAttribute({entry.name}, cudaFuncAttributeMaxDynamicSharedMemorySize,"
+            f"    cudaFuncSetAttribute({kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize,"
             " static_cast<int>(shared));",
-            f"    return gemm_emu::launch_kernel({entry.name}, {{blocks, 1, 1}}, {{threads, 1, 1}}, shared,"
-            f" {', '.join(arguments)});",
+            f"    return gemm_emu::launch_kernel({kernel}, {{across, along, 1}}, {{threads, 1, 1}}, shared,"
+            f" {arguments});",
             "}",
         ]
     return "\n".join(lines) + "\n"

@@ -58,6 +58,9 @@ class _Watch(ctypes.Structure):
         ("variable_count", ctypes.c_uint32),
         ("kinds", ctypes.c_uint32),
         ("variables", ctypes.POINTER(_Variable)),
+        ("parts", ctypes.c_uint32),
+        ("busy_parts", ctypes.c_uint32),
+        ("scaled", ctypes.c_uint32),
     )
 
 
@@ -79,6 +82,7 @@ class Checker:
         """`address_of` gives the address of a function of the library by its name."""
         self._library = library
         self._problem, self._text = source.problem, source.text
+        self._parts = source.plan.parts
         library.gemm_emu_places.restype = ctypes.POINTER(ctypes.c_uint64 * 2)
         # Stays readable when the file is removed.
         self._file = path.open("rb")
@@ -131,7 +135,16 @@ class Checker:
             )
         kinds = sum(1 << bit for bit, kind in enumerate(SANITIZERS) if kind in wanted)
         watch = _Watch((_Operand * 3)(*operands), len(self._variables), kinds, self._variables)
+        if self._parts is not None and self._parts.atomic:
+            watch.parts = self._parts.count
+            watch.busy_parts = self._parts.busy(sizes["K"]) if product else 0
+            # What is multiplied by 1 need not be.
+            watch.scaled = arguments.get("beta", 0.0) != 1
         self._library.gemm_emu_watch(ctypes.byref(watch))
+
+    def complete(self) -> bool:
+        """Whether the call since `watch`, which succeeded, did all to C that it has to do."""
+        return bool(self._library.gemm_emu_call_ends())
 
     def _named(self, place: Place) -> Place:
         """The place with the name of its innermost function, for which tools give that of the outermost."""

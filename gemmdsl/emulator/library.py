@@ -8,11 +8,12 @@ from _ctypes import dlclose
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from gemmdsl.cuda_source import CudaSource, EntryPoint
+from gemmdsl.cuda_source import CudaSource, EntryPoint, Launch, Parameter, Status
 from gemmdsl.emulator.builder import build, call_name
 from gemmdsl.emulator.checker import SANITIZERS, Checker, Sanitizer
 from gemmdsl.target import STATIC_SHARED_LIMIT, TARGETS
@@ -29,6 +30,8 @@ _MAX_OPEN = 8
 # What even the slowest checked kernel does in a second of processor time, and what a block may take beside.
 _SLOWEST_FMA_PER_SECOND = 4e6
 _LEAST_SECONDS = 1.0
+# Of cudaError_t.
+_OUT_OF_MEMORY = 2
 # Handlers of signals are the process's: of two libraries that run at once, one could take away the other's.
 # And the checker looks at one launch at a time.
 _launching = Lock()
@@ -96,6 +99,7 @@ class Library:
         try:
             library.gemm_emu_message.restype = ctypes.c_char_p
             library.gemm_emu_kernel.restype = ctypes.c_void_p
+            library.gemm_emu_allocate.restype = ctypes.c_void_p
             self._entries = {self._address(entry.name): entry for entry in source.plan.entries}
             self._checker = Checker(library, path, source, self._address) if checked else None
         except AttributeError as missing:
@@ -105,26 +109,50 @@ class Library:
         """Call the launcher; `arguments` are its parameters by name, addresses as integers."""
         with _launching:
             self._configure(options, arguments)
-            function = self._library[self._source.plan.launcher]
-            return self._outcome(function(*self._values(arguments), ctypes.c_void_p(None)))
+            plan = self._source.plan
+            function = self._library[plan.launcher]
+            return self._outcome(function(*_values(plan.parameters, arguments), ctypes.c_void_p(None)))
 
-    def run_entry(
-        self, entry: EntryPoint, blocks: int, arguments: Mapping[str, float], options: RunOptions
-    ) -> Outcome:
-        """Run one entry point on `blocks` blocks, whether or not its conditions hold.
+    def run_entry(self, entry: EntryPoint, arguments: Mapping[str, float], options: RunOptions) -> Outcome:
+        """Run one entry point, and what a call launches around it, whether or not its conditions hold.
 
         The status is a cudaError value.
         """
         plan = self._source.plan
+        m, n = int(arguments["M"]), int(arguments["N"])
         with _launching:
             self._configure(options, arguments)
-            status = self._library[call_name(entry)](
-                ctypes.c_uint(blocks),
-                ctypes.c_uint(plan.threads),
-                ctypes.c_size_t(plan.dynamic_shared_bytes),
-                *self._values(arguments),
-            )
+            values, memory = dict(arguments), None
+            if plan.workspace:
+                memory = self._library.gemm_emu_allocate(ctypes.c_size_t(plan.workspace.size(m, n)))
+                if memory is None:
+                    return Outcome(_OUT_OF_MEMORY, None, "no memory for partial sums")
+                values[plan.workspace.parameter.name] = memory
+            status = 0
+            for launch in plan.launches(entry, m, n):
+                status = status or self._run(launch, values)
+            self._library.gemm_emu_release(ctypes.c_void_p(memory))
             return self._outcome(status)
+
+    def run_kernel(self, launch: Launch, values: Mapping[str, float], options: RunOptions) -> Outcome:
+        """Run one of the kernels of a call; `values` are its parameters by name.
+
+        The status is a cudaError value.
+        """
+        with _launching:
+            self._configure(options, values)
+            return self._outcome(self._run(launch, values))
+
+    def _run(self, launch: Launch, values: Mapping[str, float]) -> int:
+        across, along, _ = launch.grid
+        status: int = self._library[call_name(launch.name)](
+            ctypes.c_uint(across),
+            ctypes.c_uint(along),
+            ctypes.c_uint(launch.threads),
+            ctypes.c_size_t(launch.dynamic_shared_bytes),
+            *_values(launch.parameters, values),
+        )
+        return status
 
     def _configure(self, options: RunOptions, arguments: Mapping[str, float]) -> None:
         plan = self._source.plan
@@ -135,7 +163,8 @@ class Library:
                 _Options(
                     order=ORDERS.index(options.order),
                     early_copies=options.landing == "early",
-                    workers=options.workers,
+                    # What blocks add to one element must come in the same order every time.
+                    workers=options.workers if plan.repeatable else 1,
                     limit_ms=int(1e3 * self._seconds(options, arguments)),
                     catch_faults=True,
                     seed=options.seed % 2**64,
@@ -150,23 +179,17 @@ class Library:
         if options.seconds is not None:
             return options.seconds
         plan = self._source.plan
-        work = plan.block_m * plan.block_n * max(0.0, arguments["K"])
+        work = plan.block_m * plan.block_n * max(0.0, arguments.get("K", 0.0))
         return min(_LEAST_SECONDS + work / _SLOWEST_FMA_PER_SECOND, 1e6)
 
-    def _values(
-        self, arguments: Mapping[str, float]
-    ) -> list[ctypes.c_int | ctypes.c_float | ctypes.c_void_p]:
-        values = []
-        for parameter in self._source.plan.parameters:
-            ctype = _CTYPES.get(parameter.ctype, ctypes.c_void_p)
-            values.append(ctype(arguments[parameter.name]))  # type: ignore[arg-type]
-        return values
-
     def _outcome(self, status: int) -> Outcome:
-        kernel = self._library.gemm_emu_kernel()
+        if status == 0 and self._checker and not self._checker.complete():
+            status = int(Status.LAUNCH_FAILED)
         message = self._library.gemm_emu_message()
         text = message.decode(errors="replace")
-        entry = self._entries.get(kernel or 0)
+        number = count()
+        launched = iter(lambda: self._library.gemm_emu_kernel(ctypes.c_uint(next(number))), None)
+        entry = next((self._entries[kernel] for kernel in launched if kernel in self._entries), None)
         if self._checker is None:
             return Outcome(status, entry, text)
         found = self._checker.located(text)
@@ -176,6 +199,16 @@ class Library:
         address = ctypes.cast(self._library[symbol], ctypes.c_void_p).value
         assert address is not None
         return address
+
+
+def _values(
+    parameters: tuple[Parameter, ...], arguments: Mapping[str, float]
+) -> list[ctypes.c_int | ctypes.c_float | ctypes.c_void_p]:
+    values = []
+    for parameter in parameters:
+        ctype = _CTYPES.get(parameter.ctype, ctypes.c_void_p)
+        values.append(ctype(arguments[parameter.name]))  # type: ignore[arg-type]
+    return values
 
 
 _open: OrderedDict[tuple[str, ...], Library] = OrderedDict()

@@ -143,10 +143,9 @@ def launch(
     if forced is None:
         outcome = library.launch(values, options)
     else:
-        blocks = source.plan.grid(arguments["M"], arguments["N"])[0]
-        if blocks == 0:
+        if source.plan.grid(arguments["M"], arguments["N"])[0] == 0:
             return Launch(None, 0.0)
-        outcome = library.run_entry(forced, blocks, values, options)
+        outcome = library.run_entry(forced, values, options)
     seconds = time.perf_counter() - started
     if outcome.status != 0:
         status = int(Status.LAUNCH_FAILED) if forced else outcome.status

@@ -12,6 +12,7 @@ from gemmdsl.index import Expr, Int, evaluate
 from gemmdsl.ir import (
     K_TILES,
     TILE,
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -26,6 +27,7 @@ from gemmdsl.ir import (
     ReadFragment,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     WaitGroups,
 )
@@ -164,6 +166,10 @@ def _event(statement: Stmt, env: dict[str, int], before: list[Event]) -> Event:
             return Event(_MULTIPLY, "all of K", -1)
         case StoreOutput():
             return Event("store C", "C", -1)
+        case AddOutput():
+            return Event("store C", "added to C", -1)
+        case StorePart():
+            return Event("store C", "part of C", -1)
         case Barrier():
             return Event("barriers", statement.reason, -1)
         case CommitGroup():

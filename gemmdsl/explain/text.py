@@ -57,15 +57,24 @@ def _differs(report: Model, space: Space) -> bool:
 
 def _head(report: Model) -> str:
     schedule, plan = report.spec.schedule, report.source.plan
-    per_m, per_n = -(-report.shape.m // plan.block_m), -(-report.shape.n // plan.block_n)
+    across, along, _ = plan.grid(report.shape.m, report.shape.n)
     tile = f"{schedule.block_m} x {schedule.block_n}" + (f" x {schedule.block_k}" if schedule.staged else "")
     rows = [
         f"{schedule.name} for {report.spec.problem.name} on {report.spec.target.name}, {report.shape}"
         f" (lda {report.shape.lda}, ldb {report.shape.ldb}, ldc {report.shape.ldc}), path {report.path.name}",
-        f"  {several(per_m * per_n, 'block')} of {several(plan.threads, 'thread')}, block tile {tile},"
+        f"  {several(across * along, 'block')} of {several(plan.threads, 'thread')}, block tile {tile},"
         f" thread tile {schedule.thread_m} x {schedule.thread_n},"
         f" {several(report.kernel.shared_bytes, 'byte')} of shared memory",
     ]
+    if plan.parts is not None:
+        busy = several(plan.parts.busy(report.shape.k), "part")
+        ends = "added to C atomically" if plan.parts.atomic else "stored in parts"
+        rows.append(
+            f"  {several(along, 'block')} for each tile of C, {busy} of K not empty; products are {ends}"
+        )
+    for sweep, when in (*((s, "before") for s in plan.before), *((s, "afterwards") for s in plan.after)):
+        count = sweep.grid(report.shape.m, report.shape.n)[0]
+        rows.append(f"  {sweep.name} goes through C {when}: {several(count, 'block')}, not counted below")
     if report.machine is None:
         rows.append(f"  machine code was not looked at: {report.no_machine}")
     return "\n".join(rows) + "\n"

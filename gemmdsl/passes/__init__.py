@@ -20,6 +20,7 @@ from gemmdsl.passes.ping_pong import ping_pong
 from gemmdsl.passes.raster import raster
 from gemmdsl.passes.register_blocking import register_blocking
 from gemmdsl.passes.specialise import specialise
+from gemmdsl.passes.split_k import split_k
 from gemmdsl.passes.stage_shared import stage_shared
 from gemmdsl.passes.swizzle import swizzle
 from gemmdsl.passes.transpose import transpose
@@ -46,6 +47,7 @@ PIPELINE: tuple[Pass, ...] = (
     fragments,
     unroll,
     raster,
+    split_k,
     launch_bounds,
     specialise,
 )

@@ -99,6 +99,7 @@ class Gpu:
             self._context = self._device.retain_primary_context()
         self.kernels: dict[Any, Any] = {}
         self._stand_in: Handle = None
+        self._workspaces: dict[int, tuple[int, Handle]] = {}
 
     def __enter__(self) -> Gpu:
         return self
@@ -124,6 +125,7 @@ class Gpu:
             return
         with self.current():
             self.kernels.clear()
+            self._workspaces.clear()
             self._stand_in = None
         before = current_context()
         self._context.detach()
@@ -151,6 +153,18 @@ class Gpu:
             except self.cuda.MemoryError as problem:
                 free, _ = self.cuda.mem_get_info()
                 raise errors.out_of_memory(what, size, free, str(self)) from problem
+
+    def workspace(self, size: int, stream: Handle = None) -> Handle:
+        """At least `size` bytes for what is next in a stream's order; the same memory every time.
+
+        It is kept for the stream's next call, and a larger one takes its place when more is asked for.
+        """
+        key = int(stream.handle) if stream is not None else 0
+        held, memory = self._workspaces.get(key, (0, None))
+        if held < size:
+            memory = self.allocate(size, "partial sums")
+            self._workspaces[key] = (size, memory)
+        return memory
 
     def load(self, cubin: bytes) -> Handle:
         """A module; pycuda's Error when the driver does not accept it."""

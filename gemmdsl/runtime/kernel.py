@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gemmdsl.cubins import cached_cubin
-from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Status
+from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Parameter, Status
+from gemmdsl.cuda_source import Launch as Started
 from gemmdsl.launch_errors import check_range, extent, from_status, scalars, unusable
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
@@ -106,10 +107,11 @@ class Kernel:
         """GpuError when the driver does not take the code."""
         self.gpu, self.source, self.cubin = gpu, source, cubin
         plan = source.plan
-        pattern = "".join(_FORMATS.get(parameter.ctype, "P") for parameter in plan.parameters)
         try:
             self._module = gpu.load(cubin.data)
-            self._functions = {entry.path: self._function(plan, entry, pattern) for entry in plan.entries}
+            self._functions = {name: self._function(name, taken) for name, taken in plan.kernels}
+            if plan.dynamic_shared_bytes:
+                self._allow_shared(plan)
         except gpu.cuda.Error as problem:
             release = gpu.limits.release
             raise errors.too_old_driver(plan.launcher, cubin.compiler, release, str(problem)) from problem
@@ -138,17 +140,40 @@ class Kernel:
         return chosen
 
     def start(self, entry: EntryPoint, values: Mapping[str, float], stream: Handle = None) -> None:
-        """Start an entry point without any check; `values` are the kernel's parameters by name."""
+        """Start an entry point, and what a call launches around it, without any check.
+
+        `values` are the launcher's parameters by name.  Memory for partial sums is what the GPU keeps for the
+        stream, unless it is among the values.
+        """
         plan = self.source.plan
-        words = [values[parameter.name] for parameter in plan.parameters]
-        grid = plan.grid(int(values["M"]), int(values["N"]))
+        m, n = int(values["M"]), int(values["N"])
+        if plan.workspace is not None and plan.workspace.parameter.name not in values:
+            memory = self.gpu.workspace(plan.workspace.size(m, n), stream)
+            values = {**values, plan.workspace.parameter.name: int(memory)}
+        for launch in plan.launches(entry, m, n):
+            self._start(launch, values, stream)
+
+    def reserve(self, m: int, n: int) -> Handle:
+        """Memory for the partial sums of an m x n output; None when the kernel needs none.
+
+        A graph that captures a launch needs memory of its own, which lives as long as the graph.
+        """
+        memory = self.source.plan.workspace
+        return self.gpu.allocate(memory.size(m, n), "partial sums") if memory is not None else None
+
+    def _start(self, launch: Started, values: Mapping[str, float], stream: Handle) -> None:
+        words = [values[parameter.name] for parameter in launch.parameters]
         with self.gpu.current():
             try:
-                self._functions[entry.path].prepared_async_call(
-                    grid, (plan.threads, 1, 1), stream, *words, shared_size=plan.dynamic_shared_bytes
+                self._functions[launch.name].prepared_async_call(
+                    launch.grid,
+                    (launch.threads, 1, 1),
+                    stream,
+                    *words,
+                    shared_size=launch.dynamic_shared_bytes,
                 )
             except self.gpu.cuda.Error as problem:
-                said = f"{entry.name} on {self.gpu}: {problem}"
+                said = f"{launch.name} on {self.gpu}: {problem}"
                 arguments = {name: int(value) for name, value in values.items()}
                 raise from_status(Status.LAUNCH_FAILED, self.source, arguments, said) from problem
 
@@ -158,14 +183,18 @@ class Kernel:
         schedule = launcher.removeprefix(f"{self.source.problem.name}_")
         self.gpu.synchronize(stream, launcher, schedule)
 
-    def _function(self, plan: LaunchPlan, entry: EntryPoint, pattern: str) -> Any:
+    def _function(self, name: str, taken: tuple[Parameter, ...]) -> Any:
         with self.gpu.current():
-            function = self._module.get_function(entry.name)
-            if plan.dynamic_shared_bytes:
-                attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                function.set_attribute(attribute, plan.dynamic_shared_bytes)
-            function.prepare(pattern)
+            function = self._module.get_function(name)
+            function.prepare("".join(_FORMATS.get(parameter.ctype, "P") for parameter in taken))
             return function
+
+    def _allow_shared(self, plan: LaunchPlan) -> None:
+        """Ask for more shared memory than a kernel has by itself."""
+        attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        with self.gpu.current():
+            for entry in plan.entries:
+                self._functions[entry.name].set_attribute(attribute, plan.dynamic_shared_bytes)
 
     def _forced(self, path: str, arguments: Mapping[str, int]) -> EntryPoint:
         for entry in self.source.plan.entries:

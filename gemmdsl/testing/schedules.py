@@ -118,7 +118,8 @@ def candidates(draw: st.DrawFn, problem: Problem, target: Target, limits: Limits
         buffers=buffers,
         asynchronous=asynchronous,
     )
-    return draw(_around(draw(_fragments(found)), problem, target))
+    found = draw(_splits(draw(_fragments(found))))
+    return draw(_around(found, problem, target))
 
 
 @st.composite
@@ -168,6 +169,13 @@ def _fragments(draw: st.DrawFn, found: Options) -> Options:
     turn = 2 if fragments == 2 else 1
     unroll = draw(st.none() | st.sampled_from([count for count in _divisors(depth) if count % turn == 0]))
     return replace(found, fragments=fragments, read_first=first, copy_step=step, unroll=unroll)
+
+
+@st.composite
+def _splits(draw: st.DrawFn, found: Options) -> Options:
+    """K in one part mostly, or shared among a few blocks."""
+    parts = draw(st.sampled_from((None, None, None, 1, 2, 3, 5)))
+    return replace(found, split_k=parts, split_atomic=(parts or 1) > 1 and draw(st.booleans()))
 
 
 @st.composite

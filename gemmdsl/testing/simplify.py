@@ -59,6 +59,9 @@ def _plainer(options: Options) -> Iterator[Options]:
     yield replace(options, min_blocks=None)
     yield replace(options, unroll=None)
     yield replace(options, raster=None, raster_along="M")
+    yield replace(options, split_k=None, split_atomic=False)
+    if (options.split_k or 1) > 2:
+        yield replace(options, split_k=2)
     yield replace(options, fma_along=None, fma_snake=False)
     yield replace(options, fragments=None, read_first="A", copy_step=0)
     yield replace(options, read_first="A")
@@ -68,7 +71,8 @@ def _plainer(options: Options) -> Iterator[Options]:
     yield replace(options, warp=None, lanes=None)
     yield replace(options, a=nothing)
     yield replace(options, b=nothing)
-    unstaged = replace(options, block=options.block[:2], a=nothing, b=nothing)
+    whole = replace(options, split_k=None, split_atomic=False)
+    unstaged = replace(whole, block=options.block[:2], a=nothing, b=nothing)
     yield replace(
         unstaged, buffers=1, asynchronous=False, copy_step=0, fragments=None, read_first="A", unroll=None
     )

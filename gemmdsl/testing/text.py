@@ -52,6 +52,8 @@ def options_of(schedule: Schedule) -> Options:
         raster=s.raster,
         raster_along=s.raster_along,
         min_blocks=s.min_blocks or None,
+        split_k=s.split_k,
+        split_atomic=s.split_atomic,
         assumptions=s.assumptions,
     )
 
@@ -110,6 +112,8 @@ def _words(options: Options) -> list[str]:
         words.append(f"raster {options.raster}{along}")
     if options.min_blocks is not None:
         words.append(f"min_blocks {options.min_blocks}")
+    if options.split_k is not None:
+        words.append(f"split_k {options.split_k}{' atomic' * options.split_atomic}")
     return words + [f"assume {assumption}" for assumption in options.assumptions]
 
 

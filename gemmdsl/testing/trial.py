@@ -160,7 +160,8 @@ def _judge(source: CudaSource, case: Case, operands: Operands, result: Floats) -
             raise InexactError
         return compare(source.problem, result, a, b, c, case.alpha, case.beta, exact=True), True
     except InexactError:
-        return compare(source.problem, result, a, b, c, case.alpha, case.beta), False
+        flushed = source.plan.flushes
+        return compare(source.problem, result, a, b, c, case.alpha, case.beta, flushed=flushed), False
 
 
 def _explain(case: Case, verdict: Verdict, result: Floats) -> str:

@@ -20,12 +20,13 @@ from gemmdsl.ir import (
     walk,
 )
 from gemmdsl.spec import StagedName
-from gemmdsl.verifier.failure import PLACEMENT, RULES, ProofError, Refuted, Rule
+from gemmdsl.verifier.failure import K_PARTS, PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.grid import prove_blocks
 from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.limits import prove_limits
 from gemmdsl.verifier.names import prove_names
 from gemmdsl.verifier.outputs import prove_output_vectors, prove_outputs
+from gemmdsl.verifier.parts import prove_parts, prove_sums
 from gemmdsl.verifier.paths import prove_paths
 from gemmdsl.verifier.program import Slots, depth, run
 from gemmdsl.verifier.registers import prove_register_sets
@@ -68,6 +69,11 @@ def verify_final(kernel: Kernel, after: str) -> Proofs:
 def _prove(kernel: Kernel) -> list[str]:
     threads = kernel.threads
     proofs = [prove_outputs(threads), prove_blocks(kernel.grid)]
+    if kernel.split is not None:
+        if kernel.block_k is None:
+            raise Refuted(K_PARTS, "K is split, but its tiles have no depth", parts=kernel.split.parts.value)
+        proofs[-1] += ", one for each part of K"
+        proofs.append(prove_parts(kernel.split, kernel.block_k))
     if kernel.c_vector.value > 1:
         proofs.append(prove_output_vectors(threads, kernel.spec.problem.c, kernel.c_vector.value))
     conflicts: dict[StagedName, Conflict | None] = {}
@@ -91,6 +97,9 @@ def _prove(kernel: Kernel) -> list[str]:
     prove_register_sets(kernel.body)
     sets = kernel.fragments.value if kernel.fragments else 0
     runs = run(kernel.body, slots, 1 if kernel.block_k is None else kernel.block_k.value, sets)
+    sums = prove_sums(kernel)
+    if kernel.split is not None:
+        proofs.append(sums)
     if kernel.staging is not None:
         for trace in runs.traces:
             prove_ordered(trace, conflicts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmdsl.ir import AsyncCopyTile, For, Kernel, MultiplyFragments, walk
+from gemmdsl.ir import AddOutput, AsyncCopyTile, For, Kernel, MultiplyFragments, walk
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 from gemmdsl.verifier.failure import AS_ASKED, LIMITS, Refuted
 
@@ -71,6 +71,13 @@ def _prove_as_asked(kernel: Kernel) -> None:
             (kernel.grid.group.value if kernel.grid.group else 1, kernel.grid.along),
         ),
         "min_blocks": (schedule.min_blocks, kernel.min_blocks),
+        "split_k": (
+            (schedule.split_k, schedule.split_atomic),
+            (
+                kernel.split.parts.value if kernel.split else 1,
+                any(isinstance(statement, AddOutput) for statement in walk(kernel.body)),
+            ),
+        ),
     }
     for staging, stage in zip(kernel.staging or (), (schedule.stage_a, schedule.stage_b), strict=False):
         tile = staging.tile

@@ -13,7 +13,7 @@ _TAKEN = frozenset(
     (
         *("thread", "block", "blocks_m", "blocks_n", "block_row", "block_col", "m_left", "n_left", "depth"),
         *("k_tiles", "tile", "acc", "a", "b", "m", "n", "k", "i", "j", "e", "to", "from", "valid"),
-        *("stage", "stages"),
+        *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part_ld"),
     )
 )
 
@@ -77,6 +77,8 @@ def _maps(kernel: Kernel) -> Iterator[Expr]:
     for optional in (kernel.block_k, kernel.fragments, kernel.unroll):
         if optional is not None:
             yield optional
+    if kernel.split is not None:
+        yield from (kernel.split.parts, kernel.split.first, kernel.split.depth)
     for staging in kernel.staging or ():
         tile = staging.tile
         yield from (tile.rows, tile.cols, tile.row_length, staging.store, staging.read)

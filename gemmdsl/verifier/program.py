@@ -15,6 +15,7 @@ from gemmdsl.index import Expr, evaluate
 from gemmdsl.index_text import to_c
 from gemmdsl.ir import (
     K_TILES,
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -29,6 +30,7 @@ from gemmdsl.ir import (
     ReadFragment,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     Test,
     WaitGroups,
@@ -189,7 +191,7 @@ class _Machine:
                 if self._multiplied or self._stored:
                     raise self._refuted(TILE_ORDER, statement, "adds products that were added before")
                 self._multiplied = self.k_tiles
-            case StoreOutput():
+            case StoreOutput() | AddOutput() | StorePart():
                 if self._stored:
                     raise self._refuted(STORED_ONCE, statement, "stores C a second time")
                 if self._multiplied != self.k_tiles:

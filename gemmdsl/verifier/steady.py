@@ -17,6 +17,7 @@ from gemmdsl.index import Bound, Expr, Op, Var, constant, less
 from gemmdsl.index_parts import free
 from gemmdsl.ir import (
     K_TILES,
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -32,6 +33,7 @@ from gemmdsl.ir import (
     ReadFragment,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     WaitGroups,
     expressions,
@@ -126,7 +128,7 @@ def _repeats(statement: Stmt, tile: Var, turn: int) -> bool:
             return constant(statement.start) is not None and constant(statement.stop) is not None
         case WaitGroups():
             return constant(statement.pending) is not None
-        case CommitGroup() | Barrier() | StoreOutput() | MultiplyGlobal():
+        case CommitGroup() | Barrier() | StoreOutput() | AddOutput() | StorePart() | MultiplyGlobal():
             return True
         case _:
             assert_never(statement)

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, tiles
+from gemmdsl.extents import FULL, element, exists, k_left, neighbours_left, rows_left, split_map, tiles
 from gemmdsl.index import Bound, Expr, Int, Named, Var, evaluate
 from gemmdsl.ir import Counter, FmaOrder
 from gemmdsl.spec import Axis, Operand, Order
@@ -60,6 +60,39 @@ def test_what_is_left_from_an_origin_on() -> None:
     assert number(k_left(Var("tile"), Named("BLOCK_K", Int(8))), depth=20, tile=2) == 4
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3, 8, 128])
+@pytest.mark.parametrize("block", [1, 4, 8])
+def test_parts_of_k_are_consecutive_tiles_of_it(parts: int, block: int) -> None:
+    block_k = Named("BLOCK_K", Int(block))
+    split = split_map(parts, block_k)
+    for extent in (*range(3 * block * min(parts, 8) + 2), 2**31 - 1):
+        all_tiles = number(tiles(Var("whole"), block_k), whole=extent)
+        reached, longest = 0, []
+        for part in range(parts):
+            env = {"whole": extent, "all_tiles": all_tiles, "split": part}
+            first = number(split.first, **env)
+            depth = number(split.depth, **env, k_first=first)
+            assert depth == 0 or (first == reached and first % block == 0)
+            reached += depth
+            longest.append(-(-depth // block))
+        assert reached == extent
+        assert max(longest) - min(longest) <= 1
+        assert longest == sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize("order", Order)
+def test_elements_are_counted_line_by_line(order: Order) -> None:
+    c = Operand("C", "M", "N", order)
+    strided, contiguous = element(c)
+    for rows, cols in ((3, 5), (1, 4), (4, 1)):
+        places = [
+            (number(strided, at=at, M=rows, N=cols), number(contiguous, at=at, M=rows, N=cols))
+            for at in range(rows * cols)
+        ]
+        lines, length = (rows, cols) if order is Order.ROW else (cols, rows)
+        assert places == list(product(range(lines), range(length)))
+
+
 @pytest.mark.parametrize("along", ["M", "N"])
 @pytest.mark.parametrize("snake", [False, True])
 def test_each_output_has_one_fma(along: str, snake: bool) -> None:
@@ -82,7 +115,7 @@ def test_a_counter_starts_over() -> None:
 @pytest.mark.parametrize(("file", "schedule"), examples.schedules())
 def test_helpers_are_printed_where_they_are_used(file: str, schedule: str) -> None:
     text = examples.kernel(file, schedule).source
-    helpers = ("offset", "wrap", "move", "load_global", "store_global", "copy_global_async")
+    helpers = ("offset", "wrap", "move", "load_global", "store_global", "add_global", "copy_global_async")
     for name in helpers:
         found = len(re.findall(rf"\b{name}[<(]", text))
         assert found == 0 or (found > 1 and re.search(rf"__forceinline__ \w+ {name}\(", text)), name

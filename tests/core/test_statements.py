@@ -14,10 +14,12 @@ from gemmdsl.emit.launch import launch_plan
 from gemmdsl.emit.printing import Printer
 from gemmdsl.emit.statements import statement_view
 from gemmdsl.emit.view import kernel_view
+from gemmdsl.extents import split_map
 from gemmdsl.index import Bound, Int, Named, Var
 from gemmdsl.ir import (
     K_TILES,
     TILE,
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -34,8 +36,11 @@ from gemmdsl.ir import (
     MultiplyGlobal,
     MultiplyTile,
     ReadFragment,
+    ReduceParts,
+    ScaleOutput,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     Test,
     WaitGroups,
@@ -67,6 +72,8 @@ SAMPLES: dict[type[Stmt], tuple[Stmt, int]] = {
     MultiplyFragments: (MultiplyFragments(K % 2), 1),
     MultiplyGlobal: (MultiplyGlobal(), 0),
     StoreOutput: (StoreOutput(), 0),
+    AddOutput: (AddOutput(), 0),
+    StorePart: (StorePart(), 0),
     For: (For(TILE, Int(0), K_TILES, (Barrier("in"),), counters=(Counter(SLOT, Int(0), SLOTS),)), 5),
     If: (If(Less(TILE, K_TILES), (Barrier("in"),)), 2),
 }
@@ -151,6 +158,9 @@ CHANGES: dict[str, Callable[[Kernel], Any]] = {
     "read_first": lambda k: "A" if k.read_first == "B" else "B",
     "unroll": lambda k: other(k.unroll),
     "fma": lambda k: FmaOrder("N", k.fma.snake),
+    "split": lambda k: split_map(3, k.block_k),
+    "before": lambda k: (ScaleOutput(),),
+    "after": lambda k: (ReduceParts(),),
     "applied": lambda k: k.applied[1:],
 }
 

@@ -219,7 +219,8 @@ def test_text_that_does_not_compile_is_shown_with_its_line(own_cache: Path) -> N
 
 def test_every_entry_point_can_be_called_by_itself() -> None:
     unit = host_unit(PIPELINE)
-    assert "int gemm_emu_run_pipeline_edge(unsigned blocks, unsigned threads, size_t shared, int M," in unit
+    place = "unsigned across, unsigned along, unsigned threads, size_t shared"
+    assert f"int gemm_emu_run_pipeline_edge({place}, int M," in unit
     a = np.ones((4, 4))
     np.testing.assert_array_equal(run(NAIVE, a, a, entry="general"), a @ a)
     np.testing.assert_array_equal(run(NAIVE, a, a, entry="naive_general"), a @ a)

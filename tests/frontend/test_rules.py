@@ -67,6 +67,9 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
     ),
     "G411": (f"{TILE} fragments 2", f"{TILE} fragments 2 buffers 2 async"),
     "G412": (f"{TILE} buffers 4 async at 1", f"{TILE} buffers 4 async at 0"),
+    "G421": (f"{TILE} split_k 513", f"{TILE} split_k 512"),
+    "G422": ("block 128 x 128 thread 8 x 8 split_k 2", "block 128 x 128 thread 8 x 8 split_k 1"),
+    "G423": (f"{TILE} split_k 1 atomic", f"{TILE} split_k 2 atomic"),
     "G413": (
         f"{TILE} buffers 4 async at 7 fragments 2",
         f"{TILE} buffers 4 async at 6 fragments 2",

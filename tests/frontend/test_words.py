@@ -50,6 +50,8 @@ WORDS = {
     "raster": f"{TILE} raster 8",
     "raster_along": f"{TILE} raster 8 along N",
     "min_blocks": f"{TILE} min_blocks 2",
+    "split_k": f"{TILE} split_k 4",
+    "split_atomic": f"{TILE} split_k 4 atomic",
     "assumptions": f"{TILE} assume M % 128 == 0",
 }
 STAGE_WORDS = {
@@ -75,6 +77,8 @@ FULL = Options(
     unroll=4,
     raster=8,
     min_blocks=2,
+    split_k=4,
+    split_atomic=True,
     assumptions=(Assumption(axis="M", multiple=128),),
 )
 
@@ -109,8 +113,9 @@ def test_words_of_a_schedule_are_those_of_its_text() -> None:
     """With every field away from its default at once."""
     found = spec(
         f"{TILE} as 4 x 4 warp 64 x 32 lanes 8 x 4 paired buffers 3 async at 2 fragments 2 B first"
-        " fma along M snake unroll 4 raster 5 along N min_blocks 1 stage A { read vector 4 transpose pad 4 }"
-        " stage B { vector 4 } store C { vector 4 } assume K % 8 == 0 assume aligned B"
+        " fma along M snake unroll 4 raster 5 along N min_blocks 1 split_k 3 atomic"
+        " stage A { read vector 4 transpose pad 4 } stage B { vector 4 } store C { vector 4 }"
+        " assume K % 8 == 0 assume aligned B"
     )
     options = options_that_give(found.schedule)
     text = program_text(found.problem, {found.schedule.name: (options, found.target.name)})

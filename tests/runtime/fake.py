@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmdsl.cuda_source import CudaSource
+from gemmdsl.cuda_source import CudaSource, Launch
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.library import load as load_library
 from gemmdsl.toolchain import Cubin, Usage
@@ -238,26 +238,32 @@ def _driver(world: World) -> dict[str, Any]:
             if shared_size > max(49152, world.opted_in.get(self.name, 0)):
                 raise LogicError("cuLaunchKernel failed: invalid argument")
             handle = stream.handle if stream else 0
-            world.do(handle, lambda: self._run(grid, shared_size, handle, arguments))
+            world.do(handle, lambda: self._run(grid, block, shared_size, handle, arguments))
 
         def _run(
-            self, grid: tuple[int, int, int], shared_size: int, handle: int, arguments: tuple[float, ...]
+            self,
+            grid: tuple[int, int, int],
+            block: tuple[int, int, int],
+            shared_size: int,
+            handle: int,
+            arguments: tuple[float, ...],
         ) -> None:
             world.launches.append((self.name, grid[0], shared_size, handle))
             world.clock += world.milliseconds(self.name)
             if self.source is None:
                 SUPPORT[self.name](*arguments)
                 return
-            names = [parameter.name for parameter in self.source.plan.parameters]
-            entry = next(entry for entry in self.source.plan.entries if entry.name == self.name)
-            values = dict(zip(names, arguments, strict=True))
+            taken = dict(self.source.plan.kernels)[self.name]
+            values = dict(zip((parameter.name for parameter in taken), arguments, strict=True))
             library = load_library(self.source)
-            if shared_size:
-                # Only the launcher can ask the emulator for so much; it must come to the same choice.
+            if shared_size and self.source.plan.parts is None:
+                # The launcher asks the emulator for so much; it must come to the same choice.
                 outcome = library.launch(values, RunOptions())
-                assert outcome.entry == entry
+                assert outcome.entry is not None
+                assert outcome.entry.name == self.name
             else:
-                outcome = library.run_entry(entry, grid[0], values, RunOptions())
+                one = Launch(self.name, grid, block[0], shared_size, taken)
+                outcome = library.run_kernel(one, values, RunOptions())
             if outcome.status:
                 raise LogicError(f"cuLaunchKernel failed: {outcome.message}")
 

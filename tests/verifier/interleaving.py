@@ -14,6 +14,7 @@ from typing import Any
 
 from gemmdsl.index import Expr, Int, evaluate
 from gemmdsl.ir import (
+    AddOutput,
     AsyncCopyTile,
     Barrier,
     CommitGroup,
@@ -25,6 +26,7 @@ from gemmdsl.ir import (
     MultiplyTile,
     Stmt,
     StoreOutput,
+    StorePart,
     StoreTile,
     WaitGroups,
 )
@@ -183,7 +185,7 @@ def _step(thread: Thread, memory: dict[Word, int], parts: Shares, k_tiles: int, 
             if thread.stored:
                 raise Wrong("products after the store")
             thread.multiplied += 1
-        case StoreOutput():
+        case StoreOutput() | AddOutput() | StorePart():
             if thread.multiplied != k_tiles:
                 raise Wrong("stored too early")
             thread.stored += 1

@@ -67,6 +67,8 @@ SPECS: dict[str, Spec] = {
         unroll=4,
     ),
     "fragments_ping_pong": spec(**PIECES, **VECTORS, buffers=2, fragments=2),
+    "split": spec(**PIECES, **VECTORS, buffers=2, split_k=3),
+    "split_atomic": spec(**PIECES, **VECTORS, buffers=2, split_k=4, split_atomic=True),
     "swizzle": spec(
         **PIECES, a=COLUMN, b=ROW, stage_a=Stage(4, 4, 4, swizzle=True), stage_b=Stage(4, 4, 4, swizzle=True)
     ),

@@ -8,8 +8,22 @@ from dataclasses import replace
 import pytest
 
 from gemmdsl.conditions import Aligned, Multiple
-from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least
-from gemmdsl.ir import TILE, FmaOrder, For, Kernel, Staging, Stmt
+from gemmdsl.extents import ALL_TILES, K_FIRST, SPLIT, WHOLE, SplitMap, split_map
+from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least, less
+from gemmdsl.ir import (
+    TILE,
+    AddOutput,
+    FmaOrder,
+    For,
+    Kernel,
+    MultiplyGlobal,
+    ReduceParts,
+    ScaleOutput,
+    Staging,
+    Stmt,
+    StoreOutput,
+    StorePart,
+)
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map, raster_grid
 from gemmdsl.passes import steps
 from gemmdsl.spec import Assumption, Axis, StagedName
@@ -96,6 +110,27 @@ def foreign_tile() -> Kernel:
     return with_stage(kernel("ping_pong"), "A", lambda _: steps(other)[-1].kernel.stage("A"))
 
 
+BLOCK_K = Named("BLOCK_K", Int(8))
+BEFORE, AFTER = (ScaleOutput(),), (ReduceParts(),)
+
+
+def parts(**changes: Callable[[SplitMap], Expr]) -> Fault:
+    """A kernel with other parts of K."""
+
+    def plant() -> Kernel:
+        given = kernel("split_atomic")
+        assert given.split is not None
+        changed = {name: change(given.split) for name, change in changes.items()}
+        return replace(given, split=replace(given.split, **changed))  # type: ignore[arg-type]
+
+    return plant
+
+
+def ends(base: str, last: Stmt) -> Fault:
+    """A kernel whose program ends otherwise."""
+    return lambda: replace(kernel(base), body=(*kernel(base).body[:-1], last))
+
+
 MULTIPLES = (Multiple("M", 128), Multiple("N", 64), Multiple("K", 8))
 ALIGNED = (Aligned("A", 4), Aligned("B", 4), Aligned("C", 4))
 
@@ -135,6 +170,45 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "output-vectors",
         lambda: replace(kernel("column"), c_vector=Named("C_VECTOR", Int(4))),
     ),
+    # Parts of K.
+    "parts that overlap": ("k-parts", parts(depth=lambda s: s.depth + 1)),
+    "the rest of K lost": (
+        "k-parts",
+        parts(depth=lambda s: least(WHOLE - K_FIRST, (ALL_TILES // s.parts) * BLOCK_K)),
+    ),
+    "all parts at the start of K": ("k-parts", parts(first=lambda _: Int(0))),
+    "parts that begin amid a tile": ("k-parts", parts(first=lambda s: least(WHOLE, s.first + 1))),
+    "a part that passes the ints": ("k-parts", parts(first=lambda s: least(WHOLE, SPLIT * WHOLE // s.parts))),
+    "parts beyond the end of K": (
+        "k-parts",
+        parts(depth=lambda s: (ALL_TILES // s.parts + less(SPLIT, ALL_TILES % s.parts)) * BLOCK_K),
+    ),
+    "parts without tiles": (
+        "k-parts",
+        lambda: replace(
+            kernel("naive"), split=split_map(2, BLOCK_K), after=AFTER, body=(MultiplyGlobal(), StorePart())
+        ),
+    ),
+    # Sums.
+    "blocks that scale what others add to": ("sums", ends("split_atomic", StoreOutput())),
+    "C not scaled before parts are added": ("sums", lambda: replace(kernel("split_atomic"), before=())),
+    "C scaled twice": ("sums", lambda: replace(kernel("split_atomic"), before=BEFORE * 2)),
+    "C scaled after parts were added": (
+        "sums",
+        lambda: replace(kernel("split_atomic"), before=(), after=BEFORE),
+    ),
+    "C scaled, and then again with the sum of parts": (
+        "sums",
+        lambda: replace(kernel("split"), before=BEFORE),
+    ),
+    "parts added up twice": ("sums", lambda: replace(kernel("split"), after=AFTER * 2)),
+    "parts never added up": ("sums", lambda: replace(kernel("split"), after=())),
+    "parts added up before they are stored": (
+        "sums",
+        lambda: replace(kernel("split"), before=AFTER, after=()),
+    ),
+    "products added, and the sum of parts as well": ("sums", ends("split", AddOutput())),
+    "a block that scales nothing, alone": ("sums", ends("ping_pong", AddOutput())),
     # Copies.
     "a vector not copied": ("copy-coverage", copy("B", lambda c: replace(c, vectors=named(c.vectors, 127)))),
     "a round not copied": ("copy-coverage", copy("A", lambda c: replace(c, copies=named(c.copies, 1)))),
@@ -435,6 +509,7 @@ ASKED: dict[str, Callable[[Kernel], Kernel]] = {
     "unrolled steps": lambda k: replace(k, unroll=Named("UNROLL", Int(4))),
     "raster": lambda k: replace(k, grid=raster_grid(2, "M")),
     "axis of the raster": lambda k: replace(k, grid=raster_grid(1, "N")),
+    "parts of K": lambda k: replace(k, split=split_map(2, BLOCK_K)),
 }
 
 

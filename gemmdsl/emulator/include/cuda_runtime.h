@@ -70,6 +70,22 @@ GEMM_EMU_VECTOR_TYPES(float, float)
 GEMM_EMU_VECTOR_TYPES(int, int)
 #undef GEMM_EMU_VECTOR_TYPES
 
+// On a GPU atomic additions to global memory take subnormal numbers for 0, as these do.
+inline void atomicAdd(float* to, float value) { gemm_emu::atomic_add(to, &value, 1); }
+inline void atomicAdd(float2* to, float2 value) { gemm_emu::atomic_add(&to->x, &value.x, 2); }
+inline void atomicAdd(float4* to, float4 value) { gemm_emu::atomic_add(&to->x, &value.x, 4); }
+
+// Everything is done when a call returns, so that streams have no say.
+template <typename T>
+inline cudaError_t cudaMallocAsync(T** memory, size_t bytes, cudaStream_t) {
+    *memory = static_cast<T*>(gemm_emu::allocate(bytes));
+    return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
+    gemm_emu::release(memory);
+    return cudaSuccess;
+}
+
 // Builtins, so that one multiply-add is one instruction where the machine has it.
 extern "C" float fmaf(float, float, float) noexcept;
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -56,11 +56,16 @@ struct StageLayout {
     StageArray arrays[2];
 };
 
+// Kernels that one call of a launcher launches, at most.
+constexpr uint32_t MAX_LAUNCHES = 8;
+
 // Everything the emulator itself keeps per operating-system thread, in one place so that poisoning the
 // shared variables, which lie in the same thread-local segment, can step over it.
 struct Local {
     Worker* worker;
-    const void* kernel;
+    // The kernels that were launched since the emulator was configured, the first of them.
+    const void* kernels[MAX_LAUNCHES];
+    uint32_t launches;
     Options options;
     char message[2048];
 };
@@ -86,6 +91,12 @@ struct Launch {
     void (*invoke)(const void* closure);
     const void* closure;
 };
+
+// to[i] += values[i], as one addition for all other threads; what is too small to be normal counts as 0.
+void atomic_add(float* to, const float* values, unsigned count);
+// Memory of the device, poisoned; null when there is none.
+void* allocate(size_t bytes);
+void release(void* memory);
 
 // Where the copies of a vector lie: looked at by the checker, for compilers that do not show it the vector.
 void check_vector(const void* to, const void* from, size_t bytes);

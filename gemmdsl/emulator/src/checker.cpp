@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "outputs.h"
 #include "shadow.h"
 #include "stages.h"
 #include "worker.h"
@@ -25,8 +26,9 @@ struct Checker {
     const Launch* launch;
     Worker* worker;
     Image image;
-    uint64_t* c_writers;  // per element of C: block and thread of its writer, plus one
-    uint64_t c_capacity;
+    Outputs outputs;
+    Allocation allocation;
+    uint64_t launches;    // of the call
     uint64_t places[2];   // code of the accesses that the message calls {here} and {there}
     uint32_t latest;      // code of the last access
     uint8_t* foreign;     // per byte of code: arrays of a stage that an access from there must not touch
@@ -232,12 +234,65 @@ void check_element(int i, int64_t element, bool write, uint32_t here) {
         report(INIT, here, here, "read of %c[%lld, %lld] {here}, though its factor is 0", name, row, column);
     }
     if (i != C) return;
-    uint64_t& writer = checker.c_writers[element];
+    uint64_t& writer = checker.outputs.writers[element];
+    if (writer == ADDERS) {
+        report(RACE, here, here, "race on C[%lld, %lld]: %s {here} while other threads add to it", row, column,
+               write ? "written" : "read");
+    }
     if (write) {
-        if (writer != 0) report(MEMORY, here, here, "C[%lld, %lld] is written a second time {here}", row, column);
+        if (checker.outputs.written[element]) {
+            report(MEMORY, here, here, "C[%lld, %lld] is written a second time {here}", row, column);
+        } else if (checker.outputs.has_any(element)) {
+            report(MEMORY, here, here, "C[%lld, %lld] is written {here} after parts were added to it", row, column);
+        }
         writer = own_number();
+        checker.outputs.written[element] = 1;
     } else if (writer != 0 && writer != own_number()) {
         report(RACE, here, here, "race on C[%lld, %lld]: read {here} after another thread wrote it", row, column);
+    }
+}
+
+// A part of K is added to an element of C: the part is the block's place along y.
+void check_addition(int64_t element, uint32_t here) {
+    const WatchedOperand& operand = checker.watch.operands[C];
+    const long long line = element / operand.ld, place = element % operand.ld;
+    const long long row = operand.row_major ? line : place, column = operand.row_major ? place : line;
+    Outputs& outputs = checker.outputs;
+    if (place >= operand.width) {
+        report(MEMORY, here, here, "addition to padding {here}: element %lld behind %s %lld of C",
+               place - static_cast<long long>(operand.width), operand.row_major ? "row" : "column", line);
+        return;
+    }
+    if (blockIdx.y >= checker.watch.parts) {
+        report(MEMORY, here, here, "addition to C[%lld, %lld] {here}, of part %u of %u", row, column, blockIdx.y,
+               checker.watch.parts);
+        return;
+    }
+    uint64_t& writer = outputs.writers[element];
+    if (writer != 0 && writer != ADDERS) {
+        report(RACE, here, here, "race on C[%lld, %lld]: added to {here} after a thread wrote it", row, column);
+    } else if (checker.watch.scaled && !outputs.written[element]) {
+        report(INIT, here, here, "C[%lld, %lld] is added to {here} before it is scaled", row, column);
+    }
+    if (outputs.has(element, blockIdx.y)) {
+        report(MEMORY, here, here, "part %u is added to C[%lld, %lld] a second time {here}", blockIdx.y, row, column);
+    }
+    outputs.add(element, blockIdx.y);
+    writer = ADDERS;
+}
+
+// One word of memory that the call allocated.
+void check_allocated_word(uint64_t word, bool write, uint32_t here) {
+    uint64_t& writer = checker.allocation.writers[word];
+    const unsigned long long number = word;
+    const uint64_t own = checker.launches << LAUNCH_SHIFT | own_number();
+    if (write) {
+        if (writer != 0) report(MEMORY, here, here, "word %llu of the workspace is written a second time {here}", number);
+        writer = own;
+    } else if (writer == 0) {
+        report(INIT, here, here, "read of word %llu of the workspace {here}, which no thread has written", number);
+    } else if (writer >> LAUNCH_SHIFT == checker.launches && writer != own) {
+        report(RACE, here, here, "race on word %llu of the workspace: read {here} after another thread wrote it", number);
     }
 }
 
@@ -245,6 +300,12 @@ void check_element(int i, int64_t element, bool write, uint32_t here) {
 void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t here) {
     constexpr int64_t NEAR = 1 << 16;
     if (checker.worker->stacks->holds(reinterpret_cast<const char*>(address))) return;
+    if (checker.allocation.holds(address, bytes)) {
+        if (address % bytes != 0) report_misaligned(address, bytes, write, here);
+        const uint64_t first = (address - checker.allocation.address) / WORD;
+        for (unsigned word = 0; word < (bytes + WORD - 1) / WORD; ++word) check_allocated_word(first + word, write, here);
+        return;
+    }
     const char* near_name = nullptr;
     int64_t near_distance = NEAR;
     for (int i = 0; i < 3; ++i) {
@@ -267,6 +328,12 @@ void check_elsewhere(uintptr_t address, unsigned bytes, bool write, uint32_t her
         }
     }
     if (!write && address - checker.image.begin < checker.image.bytes) return;
+    const int64_t behind = static_cast<int64_t>(address - (checker.allocation.address + checker.allocation.bytes));
+    if (checker.allocation.writers != nullptr && behind >= 0 && behind < llabs(near_distance)) {
+        report(MEMORY, here, here, "%s outside the workspace {here}, %lld bytes behind its last word",
+               write ? "write" : "read", static_cast<long long>(behind));
+        return;
+    }
     if (near_name != nullptr) {
         report(MEMORY, here, here, "%s outside %c {here}, %lld bytes %s", write ? "write" : "read", *near_name,
                static_cast<long long>(near_distance < 0 ? -near_distance : near_distance),
@@ -335,26 +402,31 @@ void forbid_arrays(const uint32_t* places, const uint8_t* arrays, uint32_t count
 bool check_launch_begins(const Launch& launch) {
     checker.launch = &launch;
     const uint64_t elements = static_cast<uint64_t>(extent_of(checker.watch.operands[C]));
-    if (elements > checker.c_capacity) {
-        free(checker.c_writers);
-        checker.c_writers = static_cast<uint64_t*>(malloc(elements * sizeof(uint64_t)));
-        checker.c_capacity = checker.c_writers == nullptr ? 0 : elements;
-        if (checker.c_writers == nullptr) return false;
-    }
-    memset(checker.c_writers, 0, elements * sizeof(uint64_t));
+    if (checker.launches == 0 && !checker.outputs.begin(elements, checker.watch.parts)) return false;
+    ++checker.launches;
+    checker.outputs.begin_launch();
     return prepare_image();
 }
 
-bool check_launch_ends() {
-    if (!(checker.watch.kinds & MEMORY)) return true;
+// Whether the call did all that it has to do to C, told in `local.message` if not.
+bool check_call_ends() {
+    if (!(checker.watch.kinds & MEMORY) || checker.launches == 0) return true;
+    const Outputs& outputs = checker.outputs;
     const WatchedOperand& c = checker.watch.operands[C];
     for (int64_t line = 0; line < c.lines; ++line) {
         for (int64_t place = 0; place < c.width; ++place) {
-            if (checker.c_writers[line * c.ld + place] != 0) continue;
-            snprintf(local.message, sizeof local.message, "C[%lld, %lld] was not written",
-                     static_cast<long long>(c.row_major ? line : place),
-                     static_cast<long long>(c.row_major ? place : line));
-            return false;
+            const uint64_t element = static_cast<uint64_t>(line * c.ld + place);
+            const long long row = c.row_major ? line : place, column = c.row_major ? place : line;
+            if ((checker.watch.parts == 0 || checker.watch.scaled) && !outputs.written[element]) {
+                snprintf(local.message, sizeof local.message, "C[%lld, %lld] was not written", row, column);
+                return false;
+            }
+            for (uint32_t part = 0; part < checker.watch.busy_parts; ++part) {
+                if (outputs.has(element, part)) continue;
+                snprintf(local.message, sizeof local.message, "part %u was not added to C[%lld, %lld]", part, row,
+                         column);
+                return false;
+            }
         }
     }
     return true;
@@ -417,7 +489,8 @@ void check_copy_issued(const void* shared, const void* global, unsigned bytes, u
 
 // A library that is closed takes nothing along.
 __attribute__((destructor)) static void release_checker() {
-    free(checker.c_writers);
+    checker.outputs.release();
+    checker.allocation.release();
     free(checker.foreign);
     free(shadow.written);
 }
@@ -433,6 +506,29 @@ void check_vector(const void* to, const void* from, size_t bytes) {
     const unsigned width = static_cast<unsigned>(bytes);
     if (origin % width != 0) report_misaligned(origin, width, false, here);
     if (target % width != 0) report_misaligned(target, width, true, here);
+}
+
+void check_atomic(const void* to, unsigned bytes, const void* code) {
+    const uint32_t here = place_of(code);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(to);
+    const WatchedOperand& c = checker.watch.operands[C];
+    const uint64_t first = address - c.address;
+    checker.latest = here;
+    if (address % bytes != 0) report_misaligned(address, bytes, true, here);
+    if (address < c.address || first + bytes > static_cast<uint64_t>(extent_of(c)) * WORD) {
+        report(MEMORY, here, here, "addition outside C {here}, at address %#llx",
+               static_cast<unsigned long long>(address));
+        return;
+    }
+    for (unsigned word = 0; word < bytes / WORD; ++word) {
+        check_addition(static_cast<int64_t>(first / WORD + word), here);
+    }
+}
+
+bool check_allocated(const void* memory, uint64_t bytes) { return checker.allocation.reserve(memory, bytes); }
+
+void check_released(const void* memory) {
+    if (checker.allocation.address == reinterpret_cast<uintptr_t>(memory)) checker.allocation.release();
 }
 
 void check_copy_landed(const void* shared, unsigned bytes) {

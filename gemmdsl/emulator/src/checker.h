@@ -37,16 +37,24 @@ struct Watch {
     uint32_t variable_count;
     uint32_t kinds;  // of findings that end a launch
     const WatchedVariable* variables;
+    // Of a call whose blocks add to C: parts of K, those that are not empty, and whether C is scaled before.
+    // Without parts each element of C is stored once.
+    uint32_t parts;
+    uint32_t busy_parts;
+    uint32_t scaled;
 };
 
 #ifdef GEMM_EMU_CHECKED
 
 constexpr bool CHECKED = true;
 
-// Around a launch; false when there is no memory for the shadows.
+// Before a launch; false when there is no memory for the shadows.
 bool check_launch_begins(const Launch& launch);
-// Whether every element of C was written, told in `local.message` if not.
-bool check_launch_ends();
+// An atomic addition to global memory.
+void check_atomic(const void* to, unsigned bytes, const void* place);
+// Memory of the device for one call; false when there is none for its shadow.
+bool check_allocated(const void* memory, uint64_t bytes);
+void check_released(const void* memory);
 void check_block_begins(Worker& worker);
 void check_block_ends();
 // `thread` of the block runs from here on.
@@ -66,7 +74,9 @@ const char* check_last_access();
 constexpr bool CHECKED = false;
 
 inline bool check_launch_begins(const Launch&) { return true; }
-inline bool check_launch_ends() { return true; }
+inline void check_atomic(const void*, unsigned, const void*) {}
+inline bool check_allocated(const void*, uint64_t) { return true; }
+inline void check_released(const void*) {}
 inline void check_block_begins(Worker&) {}
 inline void check_block_ends() {}
 inline void check_switch(unsigned) {}

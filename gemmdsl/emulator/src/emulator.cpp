@@ -3,6 +3,7 @@
 #include "fibers.cpp"
 #include "warps.cpp"
 #include "copies.cpp"
+#include "device_memory.cpp"
 #include "launch.cpp"
 #include "messages.cpp"
 #include "shared_memory.cpp"

@@ -11,7 +11,11 @@ extern "C" {
 // Says what the next launches of the process work on.  `watch` is copied, its variables are not.
 __attribute__((visibility("default"))) void gemm_emu_watch(const gemm_emu::Watch* watch) {
     gemm_emu::checker.watch = *watch;
+    gemm_emu::checker.launches = 0;
 }
+
+// After a call that succeeded: whether it did all that it has to do to C.
+__attribute__((visibility("default"))) int gemm_emu_call_ends() { return gemm_emu::check_call_ends(); }
 
 __attribute__((visibility("default"))) void gemm_emu_forbid(const uint32_t* places, const uint8_t* arrays,
                                                             uint32_t count) {

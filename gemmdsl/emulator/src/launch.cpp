@@ -166,7 +166,7 @@ int check_geometry(const Launch& launch) {
 
 int launch(const Launch& launch) {
     local.message[0] = 0;
-    local.kernel = launch.kernel;
+    if (local.launches < MAX_LAUNCHES) local.kernels[local.launches++] = launch.kernel;
     const int refused = check_geometry(launch);
     if (refused != SUCCESS) return refused;
     const uint64_t blocks = static_cast<uint64_t>(launch.grid.x) * launch.grid.y * launch.grid.z;
@@ -182,7 +182,7 @@ int launch(const Launch& launch) {
     }
     run_blocks(job);
     for (unsigned i = 0; i < started; ++i) pthread_join(helpers[i], nullptr);
-    if (job.failed_at == blocks) return check_launch_ends() ? SUCCESS : LAUNCH_FAILURE;
+    if (job.failed_at == blocks) return SUCCESS;
     memcpy(local.message, job.message, sizeof local.message);
     return LAUNCH_FAILURE;
 }
@@ -196,12 +196,15 @@ extern "C" {
 __attribute__((visibility("default"))) void gemm_emu_configure(const gemm_emu::Options* options) {
     gemm_emu::local.options = *options;
     gemm_emu::local.message[0] = 0;
-    gemm_emu::local.kernel = nullptr;
+    gemm_emu::local.launches = 0;
 }
 
 // Why the last launch of the calling thread failed; empty when it did not.
 __attribute__((visibility("default"))) const char* gemm_emu_message() { return gemm_emu::local.message; }
 
-// Address of the kernel that the calling thread launched last; null when it launched none.
-__attribute__((visibility("default"))) const void* gemm_emu_kernel() { return gemm_emu::local.kernel; }
+// Address of the kernel that the calling thread launched as number `index` since it configured the emulator;
+// null beyond the last one.
+__attribute__((visibility("default"))) const void* gemm_emu_kernel(uint32_t index) {
+    return index < gemm_emu::local.launches ? gemm_emu::local.kernels[index] : nullptr;
+}
 }

@@ -25,6 +25,7 @@ enum GemmdslStatus {
   GEMMDSL_PRECONDITION = 5,  // an assumption of the schedule does not hold
   GEMMDSL_TOO_LARGE = 6,  // more blocks than a grid can have
   GEMMDSL_LAUNCH_FAILED = 7,  // CUDA refused the launch; see cudaGetLastError
+  GEMMDSL_NO_MEMORY = 8,  // no memory for partial sums; see cudaGetLastError
 };
 #endif
 

@@ -1,0 +1,105 @@
+"""Where blocks share K: the kernels that go through C before or after the main one, and their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from gemmdsl.cuda_source import Parameter, Parts, Workspace
+from gemmdsl.cuda_source import Sweep as PlannedSweep
+from gemmdsl.emit.printing import PART_LD, Printer, address
+from gemmdsl.extents import element, tiles
+from gemmdsl.index import Expr, Int, Named, Var
+from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, StorePart, Sweep, walk
+
+_THREADS = Named("SWEEP_THREADS", Int(256), "of a block that goes through C")
+_BLOCKS = Named("SWEEP_BLOCKS", Int(4096), "of these, at most")
+
+
+def shared_parts(kernel: Kernel) -> Parts | None:
+    """How blocks share K; None where each has all of it."""
+    if kernel.split is None or kernel.block_k is None:
+        return None
+    atomic = any(isinstance(statement, AddOutput) for statement in walk(kernel.body))
+    return Parts(kernel.split.parts.value, kernel.block_k.value, atomic)
+
+
+def workspace(kernel: Kernel) -> Workspace | None:
+    """Memory for the parts that blocks store beside C; None where they store none."""
+    if kernel.split is None or not any(isinstance(statement, StorePart) for statement in walk(kernel.body)):
+        return None
+    contiguous, unit = kernel.spec.problem.c.contiguous, kernel.c_vector.value
+    return Workspace(Parameter("parts", "float*"), kernel.split.parts.value, contiguous, unit)
+
+
+def planned(kernel: Kernel, sweep: Sweep, listed: tuple[Parameter, ...]) -> PlannedSweep:
+    """How a kernel that goes through C is launched; of the launcher's parameters it takes what it needs."""
+    match sweep:
+        case ScaleOutput():
+            name, needed = "scale", {"M", "N", "beta", "C", "ldc"}
+        case ReduceParts():
+            name, needed = "reduce", {"M", "N", "K", "alpha", "beta", "C", "ldc"}
+        case _:
+            assert_never(sweep)
+    taken = [parameter for parameter in listed if parameter.name in needed]
+    if (memory := workspace(kernel)) is not None:
+        taken.append(replace(memory.parameter, ctype="const float*"))
+    return PlannedSweep(f"{kernel.spec.symbol}_{name}", tuple(taken), _THREADS.value, _BLOCKS.value)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepView:
+    """A kernel that goes through C; `kind` names its macro in templates/store/sweeps.j2."""
+
+    kind: str
+    name: str
+    parameters: str
+    arguments: str
+    address: str
+    part_ld: str
+    part_floats: str
+    part_address: str
+
+
+def sweep_views(
+    kernel: Kernel, sweeps: tuple[Sweep, ...], plans: tuple[PlannedSweep, ...], text: Printer
+) -> tuple[SweepView, ...]:
+    """The views of kernels that go through C."""
+    c = kernel.spec.problem.c
+    if sweeps:
+        text(_THREADS)
+        text(_BLOCKS)
+        text.called.add("offset")
+    return tuple(
+        SweepView(
+            kind=type(sweep).__name__,
+            name=plan.name,
+            parameters=restricted(plan.parameters),
+            arguments=named(plan.parameters),
+            address=address(c, *element(c), text),
+            part_ld=part_ld(kernel, text),
+            part_floats=f"{c.strided} * {PART_LD}",
+            part_address=address(c, *element(c), text, PART_LD),
+        )
+        for sweep, plan in zip(sweeps, plans, strict=True)
+    )
+
+
+def part_vectors(kernel: Kernel) -> Expr:
+    """Vectors of a line of a part: C's lines without gaps, in whole vectors."""
+    return tiles(Var(kernel.spec.problem.c.contiguous), kernel.c_vector)
+
+
+def part_ld(kernel: Kernel, text: Printer) -> str:
+    """C text of the distance from line to line of a part, 64 bits wide."""
+    return f"offset({text(part_vectors(kernel))}, {text(kernel.c_vector)})"
+
+
+def restricted(listed: tuple[Parameter, ...]) -> str:
+    """Parameters of a kernel: no two pointers lead to the same memory."""
+    return ", ".join(f"{p.ctype}{' __restrict__' if p.ctype.endswith('*') else ''} {p.name}" for p in listed)
+
+
+def named(listed: tuple[Parameter, ...]) -> str:
+    """The same parameters as arguments of a call."""
+    return ", ".join(p.name for p in listed)

@@ -1,0 +1,514 @@
+// sgemm_long_k_75: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
+//
+// source    split.gemm, schedule long_k_75 (gemm 1)
+// target    sm_75
+// operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
+// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, ping_pong,
+//           fma_order, fragments, split_k, specialise
+// launch    sgemm_long_k_75_scale, all elements of C
+//           ceil(M / 128) * ceil(N / 128) x 32 blocks of 256 threads
+// shared    16640 bytes, static
+// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+//           multiples of 4
+// edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
+// general   always right
+// proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block, one for each part of K
+//           K: 32 parts of whole tiles, which are disjoint and cover it
+//           C stores: 4 neighbours at a time, each vector at a multiple of 4
+//           A tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4, or singly
+//           A tile: 1024 elements at distinct shared words, padding of 4 unused
+//           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           B tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4, or singly
+//           B tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
+//           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           guards (fast, edge, general): an axis without guard and a vector in global memory
+//           follow from the conditions
+//           sums: C is scaled by beta once, and each of 32 parts is added once
+//           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
+//           shared memory: no two threads touch a word without a barrier between, unless both read
+//           limits: 256 threads and 16640 bytes of shared memory per block fit sm_75
+//
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
+// propagate.
+
+#include <cuda_runtime.h>
+
+#include <climits>
+#include <cstdint>
+
+namespace {
+// Tiles and threads.
+constexpr int BLOCK_M = 128;
+constexpr int BLOCK_N = 128;
+constexpr int BLOCK_K = 8;
+constexpr int BUFFERS = 2;  // slots of each shared tile
+constexpr int WARP_SIZE = 32;
+constexpr int WARP_M = 32;  // warp tile
+constexpr int WARP_N = 64;
+constexpr int LANES_M = 4;  // lanes of a warp over its tile
+constexpr int LANES_N = 8;
+constexpr int THREAD_M = 8;  // outputs of a thread
+constexpr int THREAD_N = 8;  // outputs of a thread
+constexpr int PIECE_M = 4;  // neighbouring ones
+constexpr int PIECE_N = 4;  // neighbouring ones
+constexpr int PARTS = 32;  // blocks that share the K of a tile of C
+constexpr int WARPS_M = BLOCK_M / WARP_M;
+constexpr int WARPS_N = BLOCK_N / WARP_N;
+constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
+constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
+constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
+constexpr int FRAGMENTS = 2;  // sets of fragment registers
+constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
+constexpr int SWEEP_BLOCKS = 4096;  // of these, at most
+
+// How A moves and where its tile lies.
+constexpr int A_PAD = 4;  // unused floats at the end of a row
+constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
+constexpr int A_VECTOR = 4;  // floats per global load of A
+constexpr int A_STORE = 1;  // floats per shared store
+constexpr int A_READ = 4;  // floats per shared read
+constexpr int A_ROW_VECTORS = BLOCK_K / A_VECTOR;  // loads per row of the global tile
+constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
+constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
+constexpr int A_WORDS = BLOCK_M * BLOCK_K;  // floats per tile, where vectors are not allowed
+constexpr int A_WORD_COPIES = A_WORDS / THREADS;  // of them per thread
+
+// How B moves and where its tile lies.
+constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
+constexpr int B_VECTOR = 4;  // floats per global load of B
+constexpr int B_STORE = 4;  // floats per shared store
+constexpr int B_READ = 4;  // floats per shared read
+constexpr int B_ROW_VECTORS = BLOCK_N / B_VECTOR;  // loads per row of the global tile
+constexpr int B_VECTORS = BLOCK_K * B_ROW_VECTORS;  // loads per tile
+constexpr int B_COPIES = B_VECTORS / THREADS;  // loads per thread and tile
+constexpr int B_WORDS = BLOCK_K * BLOCK_N;  // floats per tile, where vectors are not allowed
+constexpr int B_WORD_COPIES = B_WORDS / THREADS;  // of them per thread
+
+// How C moves.
+constexpr int C_VECTOR = 4;  // floats per store of C
+
+static_assert(THREADS <= 1024, "CUDA's limit");
+static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+
+// One K tile of both operands in shared memory.
+struct Stage {
+  alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
+  alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
+};
+static_assert(sizeof(Stage) == 8320, "the shared memory that was planned");
+
+// Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
+__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+
+// Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
+template <int WIDTH>
+__device__ __forceinline__ void move(float* to, const float* from) {
+  static_assert(WIDTH == 1 || WIDTH == 2 || WIDTH == 4, "vectors of 1, 2 or 4 floats");
+  if constexpr (WIDTH == 4) {
+    *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+  } else if constexpr (WIDTH == 2) {
+    *reinterpret_cast<float2*>(to) = *reinterpret_cast<const float2*>(from);
+  } else {
+    *to = *from;
+  }
+}
+
+// Reads WIDTH neighbours of global memory; those from `valid` on are not touched and become zero.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void load_global(float (&to)[WIDTH], const float* from, int valid) {
+  const bool whole = ALIGNED && valid >= WIDTH;
+#pragma unroll
+  for (int e = 0; e < WIDTH; ++e) to[e] = !whole && e < valid ? from[e] : 0.0f;
+  if (whole) move<WIDTH>(to, from);
+}
+
+// Adds WIDTH neighbouring floats to global memory, each atomically.
+template <int WIDTH>
+__device__ __forceinline__ void add(float* to, const float* from) {
+#pragma unroll
+  for (int e = 0; e < WIDTH; ++e) atomicAdd(to + e, from[e]);
+}
+
+// Adds WIDTH neighbours to global memory, but none from `valid` on.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void add_global(float* to, const float (&from)[WIDTH], int valid) {
+  if (ALIGNED && valid >= WIDTH) {
+    add<WIDTH>(to, from);
+  } else {
+#pragma unroll
+    for (int e = 0; e < WIDTH; ++e) {
+      if (e < valid) add<1>(to + e, from + e);
+    }
+  }
+}
+
+// A thread's share of a K tile of A on its way through registers.
+template <bool ALIGNED>
+using ShareA = float[ALIGNED ? A_COPIES : A_WORD_COPIES][ALIGNED ? A_VECTOR : 1];
+
+// Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, int lda, int m_left,
+                                       int k_left, int thread) {
+  if constexpr (ALIGNED) {
+#pragma unroll
+    for (int copy = 0; copy < A_COPIES; ++copy) {
+      const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
+      const int k = (thread % A_ROW_VECTORS) * A_VECTOR;
+      const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+      load_global<A_VECTOR, true>(to[copy], from + offset(copy * (THREADS / A_ROW_VECTORS), lda),
+                                  valid);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
+      const int m = thread / BLOCK_K + copy * (THREADS / BLOCK_K);
+      const int k = thread % BLOCK_K;
+      const int valid = FULL ? 1 : (m < m_left ? k_left - k : 0);
+      load_global<1, true>(to[copy], from + offset(copy * (THREADS / BLOCK_K), lda), valid);
+    }
+  }
+  from += BLOCK_K;
+}
+
+// Stores what load_a read into a shared tile, kept as [k][m].
+template <bool ALIGNED>
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+  if constexpr (ALIGNED) {
+#pragma unroll
+    for (int copy = 0; copy < A_COPIES; ++copy) {
+#pragma unroll
+      for (int e = 0; e < A_VECTOR; e += A_STORE) {
+        move<A_STORE>(to + e * A_ROW + copy * (THREADS / A_ROW_VECTORS), &from[copy][e]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
+      move<1>(to + copy * (THREADS / BLOCK_K), from[copy]);
+    }
+  }
+}
+
+// A thread's share of a K tile of B on its way through registers.
+template <bool ALIGNED>
+using ShareB = float[ALIGNED ? B_COPIES : B_WORD_COPIES][ALIGNED ? B_VECTOR : 1];
+
+// Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, int ldb, int n_left,
+                                       int k_left, int thread) {
+  if constexpr (ALIGNED) {
+#pragma unroll
+    for (int copy = 0; copy < B_COPIES; ++copy) {
+      const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+      const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+      const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+      load_global<B_VECTOR, true>(to[copy], from + offset(copy * (THREADS / B_ROW_VECTORS), ldb),
+                                  valid);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      const int n = thread % BLOCK_N;
+      const int k = thread / BLOCK_N + copy * (THREADS / BLOCK_N);
+      const int valid = FULL ? 1 : (k < k_left ? n_left - n : 0);
+      load_global<1, true>(to[copy], from + offset(copy * (THREADS / BLOCK_N), ldb), valid);
+    }
+  }
+  from += offset(BLOCK_K, ldb);
+}
+
+// Stores what load_b read into a shared tile, kept as [k][n].
+template <bool ALIGNED>
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+  if constexpr (ALIGNED) {
+#pragma unroll
+    for (int copy = 0; copy < B_COPIES; ++copy) {
+#pragma unroll
+      for (int e = 0; e < B_VECTOR; e += B_STORE) {
+        move<B_STORE>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW + e, &from[copy][e]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      move<1>(to + copy * (THREADS / BLOCK_N) * B_ROW, from[copy]);
+    }
+  }
+}
+
+// acc += a outer b: one FMA per output.
+__device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
+                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int step = 0; step < THREAD_N; ++step) {
+      const int j = i % 2 == 0 ? step : THREAD_N - 1 - step;  // there and back again
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
+// Reads this thread's fragment of A at one k from a shared tile.
+__device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile)[BLOCK_K][A_ROW],
+                                       int k, int thread_row) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; i += A_READ) {
+    move<A_READ>(&to[i], &tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
+  }
+}
+
+// Reads this thread's fragment of B at one k from a shared tile.
+__device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile)[BLOCK_K][B_ROW],
+                                       int k, int thread_col) {
+#pragma unroll
+  for (int j = 0; j < THREAD_N; j += B_READ) {
+    move<B_READ>(&to[j], &tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
+  }
+}
+
+// Adds alpha times this thread's products to C, to which other blocks add as well.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left, float scale,
+                                      const float (&acc)[THREAD_M][THREAD_N], int thread_row,
+                                      int thread_col) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; j += C_VECTOR) {
+      const int m = thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M;
+      const int n = thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N;
+      const int valid = FULL ? C_VECTOR : (m < m_left ? n_left - n : 0);
+      alignas(16) float out[C_VECTOR];
+#pragma unroll
+      for (int e = 0; e < C_VECTOR; ++e) out[e] = scale * acc[i][j + e];
+      add_global<C_VECTOR, ALIGNED>(C + offset(m, ldc) + n, out, valid);
+    }
+  }
+}
+
+// One block: the tile of C whose first row and column are block_row and block_col.
+// FULL: M, N and K are whole tiles, no guards; ALIGNED: vectors are allowed in global memory.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
+                                              const float* __restrict__ A, int lda,
+                                              const float* __restrict__ B, int ldb, float beta,
+                                              float* __restrict__ C, int ldc) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / WARP_SIZE;
+  const int lane = thread % WARP_SIZE;
+  const int thread_row = (warp / WARPS_N) * WARP_M + ((lane / 2) % LANES_M) * PIECE_M;
+  const int thread_col = (warp % WARPS_N) * WARP_N
+      + ((lane / (LANES_M * 2)) * 2 + lane % 2) * PIECE_N;
+  const int block = static_cast<int>(blockIdx.x);
+  const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
+  const int m_left = M - block_row;  // rows and columns of C from here on
+  const int n_left = N - block_col;
+  const int whole = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
+  const int split = static_cast<int>(blockIdx.y);  // which part of K is this block's
+  const int all_tiles = whole / BLOCK_K + (whole % BLOCK_K != 0);
+  const int k_first = min(whole,
+                          (split * (all_tiles / PARTS) + min(split, all_tiles % PARTS)) * BLOCK_K);
+  const int depth = min(whole - k_first,
+                        (all_tiles / PARTS + (split < all_tiles % PARTS)) * BLOCK_K);
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
+  const float* a_from = ALIGNED
+      ? A + offset(block_row + thread / A_ROW_VECTORS, lda) + k_first
+          + (thread % A_ROW_VECTORS) * A_VECTOR
+      : A + offset(block_row + thread / BLOCK_K, lda) + k_first + thread % BLOCK_K;
+  const int a_to = ALIGNED
+      ? (thread % A_ROW_VECTORS) * A_VECTOR * A_ROW + thread / A_ROW_VECTORS
+      : (thread % BLOCK_K) * A_ROW + thread / BLOCK_K;
+  const float* b_from = ALIGNED
+      ? B + offset(k_first + thread / B_ROW_VECTORS, ldb) + block_col
+          + (thread % B_ROW_VECTORS) * B_VECTOR
+      : B + offset(k_first + thread / BLOCK_N, ldb) + block_col + thread % BLOCK_N;
+  const int b_to = ALIGNED
+      ? (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR
+      : (thread / BLOCK_N) * B_ROW + thread % BLOCK_N;
+  const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
+
+  float acc[THREAD_M][THREAD_N] = {};
+  alignas(16) ShareA<ALIGNED> next_a;
+  alignas(16) ShareB<ALIGNED> next_b;
+  alignas(16) float a[FRAGMENTS][THREAD_M];
+  alignas(16) float b[FRAGMENTS][THREAD_N];
+
+  if (0 < k_tiles) {
+    load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
+    load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
+    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a, thread);
+    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b, thread);
+    __syncthreads();  // the first tile is complete before anyone reads it
+  }
+  if (0 < k_tiles) {
+    read_b(b[0], stages[0].B, 0, thread_col);
+    read_a(a[0], stages[0].A, 0, thread_row);
+  }
+  for (int tile = 0; tile < k_tiles; ++tile) {
+    if (tile + 1 < k_tiles) {
+      load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth - (tile + 1) * BLOCK_K, thread);
+      load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth - (tile + 1) * BLOCK_K, thread);
+    }
+#pragma unroll
+    for (int k = 0; k < BLOCK_K - 1; ++k) {
+      read_b(b[(k + 1) % FRAGMENTS], stages[tile % BUFFERS].B, k + 1, thread_col);
+      read_a(a[(k + 1) % FRAGMENTS], stages[tile % BUFFERS].A, k + 1, thread_row);
+      multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
+    }
+    if (tile + 1 < k_tiles) {
+      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
+      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+    }
+    __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
+    read_b(b[0], stages[(tile + (tile + 1 < k_tiles)) % BUFFERS].B, 0, thread_col);
+    read_a(a[0], stages[(tile + (tile + 1 < k_tiles)) % BUFFERS].A, 0, thread_row);
+    multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
+  }
+  if (depth > 0) {  // a part without tiles has nothing to add
+    C += offset(block_row, ldc) + block_col;
+    add_c<FULL, ALIGNED>(C, ldc, m_left, n_left, alpha, acc, thread_row, thread_col);
+  }
+}
+
+}  // namespace
+
+// C = beta * C; C is not read when beta == 0.
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+sgemm_long_k_75_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
+  if (beta == 1.0f) return;
+  const int64_t count = offset(M, N);
+  const int64_t step = offset(gridDim.x, SWEEP_THREADS);
+  for (int64_t at = offset(blockIdx.x, SWEEP_THREADS) + threadIdx.x; at < count; at += step) {
+    float* const to = C + offset(at / N, ldc) + at % N;
+    float out = 0.0f;
+    if (beta != 0.0f) out = beta * *to;
+    *to = out;
+  }
+}
+
+// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
+// multiples of 4.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_long_k_75_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                     int ldc) {
+  __shared__ Stage stages[BUFFERS];
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Requires A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_long_k_75_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                     int ldc) {
+  __shared__ Stage stages[BUFFERS];
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Right for every size, leading dimension and alignment.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_long_k_75_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                        int ldc) {
+  __shared__ Stage stages[BUFFERS];
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+namespace {
+// What the launcher returns; the header repeats these.
+enum Status {
+  SUCCESS = 0,
+  NEGATIVE_SIZE = 1,
+  LEADING_DIMENSION = 2,
+  NULL_POINTER = 3,
+  OVERLAP = 4,
+  PRECONDITION = 5,
+  TOO_LARGE = 6,
+  LAUNCH_FAILED = 7,
+};
+
+// Whether every row (or column) starts at an address that allows vectors of `width` floats.
+bool aligned(const float* matrix, int ld, int width) {
+  return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
+}
+
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
+bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
+             int length, int ld) {
+  const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
+    return static_cast<uint64_t>((count - 1) * stride + extent) * sizeof(float);
+  };
+  const auto c_begin = reinterpret_cast<uintptr_t>(C);
+  const auto x_begin = reinterpret_cast<uintptr_t>(x);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
+}
+
+template <typename... Parameters, typename... Arguments>
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cudaStream_t stream,
+           Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
+}
+
+}  // namespace
+
+// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+extern "C" int sgemm_long_k_75(int M, int N, int K, float alpha, const float* A, int lda,
+                               const float* B, int ldb, float beta, float* C, int ldc,
+                               cudaStream_t stream) {
+  if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
+  if (lda < K || lda < 1) return LEADING_DIMENSION;
+  if (ldb < N || ldb < 1) return LEADING_DIMENSION;
+  if (ldc < N || ldc < 1) return LEADING_DIMENSION;
+  if (M == 0 || N == 0) return SUCCESS;
+  const bool reads_inputs = K > 0 && alpha != 0.0f;
+  if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
+  const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
+  const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int64_t blocks = blocks_m * blocks_n;
+  if (blocks > INT_MAX) return TOO_LARGE;
+  const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const dim3 grid(static_cast<unsigned>(blocks), PARTS);
+  const int64_t elements = static_cast<int64_t>(M) * N;
+  const int64_t sweeps = elements / SWEEP_THREADS + (elements % SWEEP_THREADS != 0);
+  const dim3 sweep(static_cast<unsigned>(sweeps < SWEEP_BLOCKS ? sweeps : SWEEP_BLOCKS));
+  const int status = launch(sgemm_long_k_75_scale, sweep, SWEEP_THREADS, 0, stream, M, N, beta, C,
+                            ldc);
+  if (status != SUCCESS) return status;
+  auto entry = sgemm_long_k_75_general;
+  if (full_tiles && vectors) {
+    entry = sgemm_long_k_75_fast;
+  } else if (vectors) {
+    entry = sgemm_long_k_75_edge;
+  }
+  return launch(entry, grid, THREADS, 0, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
