@@ -16,6 +16,7 @@ from gemmdsl.layout import SharedTile
 from gemmdsl.passes import steps
 from gemmdsl.spec import LaneOrder, Stage
 from gemmdsl.verifier import RULES, ProofError, verify, verify_final
+from gemmdsl.verifier.tiles import conflict
 from tests.verifier.kernels import SPECS, edit, kernel, spec
 
 
@@ -174,3 +175,15 @@ def test_the_document_shows_a_real_message() -> None:
     with pytest.raises(ProofError) as caught:
         verify(edit(kernel("ping_pong"), Barrier, lambda _: (), 1), "ping_pong")
     assert indent(str(caught.value), "    ") in DOCUMENT
+
+
+def test_hazards_are_looked_for_in_both_maps() -> None:
+    """As one vector, a thread copies the row of A that it alone reads; single words it copies for others."""
+    given = spec(block_m=32, block_n=4, block_k=4, thread_m=1, thread_n=4, piece_n=4, stage_a=Stage(load=4))
+    made = steps(given)[-1].kernel
+    staging = made.stage("A")
+    assert staging.words is not None
+    assert conflict(replace(staging, words=None), made.threads) is None
+    found = conflict(staging, made.threads)
+    assert found is not None
+    assert found.writer != found.reader
