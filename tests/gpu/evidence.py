@@ -31,7 +31,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from gemmdsl.api import compile_spec
-from gemmdsl.bench import Settings, Subject, measure, report, suite_report
+from gemmdsl.bench import Row, Settings, Subject, measure, report, suite_report
 from gemmdsl.bench.baseline import cublas
 from gemmdsl.bench.plot import drawn as draw_plot
 from gemmdsl.bench.suite import hurried, run_suite, tasks_of
@@ -53,6 +53,9 @@ from gemmdsl.testing.case import NAMES, Case, make_case
 from gemmdsl.testing.edges import multiples, systematic, up
 from gemmdsl.testing.operands import draw
 from tests import examples
+from tests.gpu.ablations import ABLATIONS
+from tests.gpu.ablations import subjects as ablated
+from tests.gpu.ablations import table as ablation_table
 
 SHAPES = [
     *((size, size, size) for size in (512, 1000, 1023, 1024, 2048, 4096, 4097, 8192)),
@@ -242,6 +245,27 @@ def _suite(
     return not suite_report.suite_failed(found)
 
 
+def ablations(out: Path, say: Say, processes: int) -> bool:
+    good = True
+    lines: list[str] = []
+    rows: list[Row] = []
+    with Gpu() as device:
+        listed = [(ablation, list(ablated(ablation))) for ablation in ABLATIONS]
+        texts = [subject.kernel.source for _, pairs in listed for _, subject in pairs]
+        compile_all([support_text(), *texts], device.limits.target, processes)
+        say("compiled")
+        for ablation, pairs in listed:
+            chosen = Settings(batches=9, batch_seconds=0.02, allow_spills=True)
+            found = measure(device, [subject for _, subject in pairs], [ablation.shape], cublas(), chosen)
+            lines += [*ablation_table(ablation, [said for said, _ in pairs], list(found.rows)), ""]
+            rows += found.rows
+            good = good and not report.failed(found.rows)
+    (out / "ablations.md").write_text("\n".join(lines))
+    say("\n".join(lines))
+    say(f"ablations: {report.summary(tuple(rows))}")
+    return good
+
+
 def drawn(out: Path, say: Say, processes: int, count: int = 200, per_spec: int = 20) -> bool:
     with Gpu() as device:
         target = device.limits.target
@@ -358,6 +382,7 @@ PARTS: dict[str, Callable[[Path, Say, int], bool]] = {
     "times": times,
     "suite": suite,
     "candidates": candidates,
+    "ablations": ablations,
     "drawn": drawn,
     "sanitize": sanitize,
     "repeat": repeat,

@@ -6,7 +6,7 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
 //           fma_order, fragments, launch_bounds, specialise
 // launch    ceil(M / 32) * ceil(N / 64) blocks of 128 threads
-// shared    19200 bytes, static
+// shared    37120 bytes, static
 // fast      M % 32 == 0; N % 64 == 0; K % 16 == 0; B, C at multiples of 16 bytes, ldb, ldc
 //           multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
@@ -15,16 +15,16 @@
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
 //           A tile: 512 elements copied exactly once by 128 threads one by one
-//           A tile: 512 elements at distinct shared words, padding of 4 unused
+//           A tile: 512 elements at distinct shared words, padding of 20 unused
 //           A reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           B tile: 1024 elements copied exactly once by 128 threads in 256 vectors of 4, or singly
 //           B tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general): an axis without guard and a vector in global memory
 //           follow from the conditions
-//           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
+//           K loop: 0 to 12 tiles, then repeating; each multiplied once, in order, through 5 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 128 threads and 19200 bytes of shared memory per block fit sm_90
+//           limits: 128 threads and 37120 bytes of shared memory per block fit sm_90
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
@@ -40,21 +40,19 @@ namespace {
 constexpr int BLOCK_M = 32;
 constexpr int BLOCK_N = 64;
 constexpr int BLOCK_K = 16;
-constexpr int BUFFERS = 3;  // slots of each shared tile
+constexpr int BUFFERS = 5;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
-constexpr int WARP_M = 16;  // warp tile
-constexpr int WARP_N = 32;
-constexpr int LANES_M = 4;  // lanes of a warp over its tile
+constexpr int WARP_N = 16;
+constexpr int LANES_M = 8;  // lanes of a warp over its tile
 constexpr int THREAD_M = 4;  // outputs of a thread
 constexpr int THREAD_N = 4;  // outputs of a thread
-constexpr int WARPS_M = BLOCK_M / WARP_M;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
-constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
+constexpr int THREADS = WARPS_N * WARP_SIZE;  // of a block
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
-constexpr int MIN_BLOCKS = 4;  // blocks that an SM must be able to hold
+constexpr int MIN_BLOCKS = 5;  // blocks that an SM must be able to hold
 
 // How A moves and where its tile lies.
-constexpr int A_PAD = 4;  // unused floats at the end of a row
+constexpr int A_PAD = 20;  // unused floats at the end of a row
 constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
 constexpr int A_VECTOR = 1;  // floats per global load of A
 constexpr int A_READ = 4;  // floats per shared read
@@ -87,7 +85,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 6400, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 7424, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
@@ -258,11 +256,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
                                               const float* __restrict__ B, int ldb, float beta,
                                               float* __restrict__ C, int ldc) {
   const int thread = static_cast<int>(threadIdx.x);
-  const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
-  const int thread_row = (warp / WARPS_N) * WARP_M + ((lane / 2) % LANES_M) * THREAD_M;
-  const int thread_col = (warp % WARPS_N) * WARP_N
-      + ((lane / (LANES_M * 2)) * 2 + lane % 2) * THREAD_N;
+  const int thread_row = ((lane / 2) % LANES_M) * THREAD_M;
+  const int warp = thread / WARP_SIZE;
+  const int thread_col = warp * WARP_N + ((lane / (LANES_M * 2)) * 2 + lane % 2) * THREAD_N;
   const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
@@ -308,7 +305,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     for (int k = 0; k < BLOCK_K - 1; ++k) {
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == 4) {
+      if (k == 5) {
         if (tile + BUFFERS - 1 < k_tiles) {
           copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
                                       depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
