@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import gemmdsl
+from gemmdsl.target import TARGETS
 
 FOLDER = Path(__file__).parent.parent / "examples"
 
@@ -29,3 +30,10 @@ def schedules() -> list[tuple[str, str]]:
 def kernel(file: str, schedule: str, target: str | None = None) -> gemmdsl.CompiledKernel:
     """An example's schedule, compiled once."""
     return program(file).compile(schedule, target)
+
+
+def kernel_on(file: str, schedule: str, target: str) -> gemmdsl.CompiledKernel:
+    """An example's schedule for a device of `target`: for its own target, unless the device is older."""
+    own = kernel(file, schedule)
+    device = TARGETS[target]
+    return own if own.spec.target.number <= device.number else kernel(file, schedule, target)

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize(("file", "schedule"), examples.schedules())
 def test_examples(device: Gpu, file: str, schedule: str) -> None:
-    assert_kernel_matches_numpy(examples.kernel(file, schedule), examples=40, device="gpu")
+    kernel = examples.kernel_on(file, schedule, device.limits.target)
+    assert_kernel_matches_numpy(kernel, examples=40, device="gpu")
 
 
 def test_bench(device: Gpu) -> None:
