@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -71,13 +73,29 @@ def test_uncached_builds_leave_nothing(own_cache: Path) -> None:
     assert [file.suffix for file in own_cache.iterdir()] == [".o"]
 
 
-def test_a_read_only_cache_is_no_obstacle(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own_cache.mkdir(parents=True)
+@pytest.mark.parametrize("refusal", ["rights", "file system"])
+def test_a_read_only_cache_is_read_and_no_obstacle(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    _, kept = built(NAIVE)
+    before = sorted(own_cache.iterdir())
+    made = tempfile.mkdtemp
+
+    def refused(*, prefix: str, dir: Path | None) -> str:
+        if dir == own_cache:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return made(prefix=prefix, dir=dir)
+
     # A user with all rights may write anywhere, so the refusal is played.
-    monkeypatch.setattr(cache, "folder", lambda kind: None)
-    _, path = built(NAIVE)
+    if refusal == "rights":
+        allowed = os.access
+        monkeypatch.setattr("os.access", lambda path, mode: path != own_cache and allowed(path, mode))
+    else:
+        monkeypatch.setattr("tempfile.mkdtemp", refused)
+    assert built(NAIVE)[1] == kept
+    _, path = built(fresh(NAIVE, "read-only"))
     assert not path.exists()
-    assert list(own_cache.iterdir()) == []
+    assert sorted(own_cache.iterdir()) == before
 
 
 def test_a_cache_that_cannot_be_made_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
