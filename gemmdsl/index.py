@@ -256,7 +256,7 @@ def div(left: Expr, right: Expr) -> Expr:
     if divisor is None or constant(left) is not None:
         return _make("/", left, right, 0, left.hi)
     multiples, rest = _split_multiples(left, divisor)
-    if rest is None or 0 <= rest.lo <= rest.hi < divisor:
+    if rest is None or rest.hi < divisor:
         quotient: Expr = Int(0)
     else:
         quotient = _make("/", rest, right, rest.lo // divisor, rest.hi // divisor)
@@ -277,7 +277,7 @@ def mod(left: Expr, right: Expr) -> Expr:
     _, rest = _split_multiples(left, divisor)
     if rest is None:
         return Int(0)
-    if 0 <= rest.lo <= rest.hi < divisor:
+    if rest.hi < divisor:
         return rest
     return _make("%", rest, right, 0, divisor - 1)
 
@@ -358,7 +358,10 @@ def terms(expr: Expr) -> Iterator[Expr]:
 
 
 def _split_multiples(expr: Expr, divisor: int) -> tuple[list[tuple[Expr, Expr]], Expr | None]:
-    """`expr` as a sum of (factor, scale) with scale a multiple of `divisor`, and the rest of it."""
+    """`expr` as a sum of (factor, scale) with scale a multiple of `divisor`, and the rest of it.
+
+    Where the rest alone may be negative it is the whole of `expr`, which is not.
+    """
     multiples: list[tuple[Expr, Expr]] = []
     rest: Expr | None = None
     for term in terms(expr):
@@ -372,6 +375,8 @@ def _split_multiples(expr: Expr, divisor: int) -> tuple[list[tuple[Expr, Expr]],
                 multiples.append((term.left, term.right))
                 continue
         rest = term if rest is None else add(rest, term)
+    if rest is not None and rest.lo < 0:
+        return [], expr
     return multiples, rest
 
 

@@ -48,7 +48,7 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
         value = draw(st.integers(1, 32))
         return (Int(value) if leaf == "int" else Named(f"C{value}", Int(value))), str(value)
     left, left_text = draw(_expressions(depth - 1))
-    kind = draw(st.sampled_from(["+", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "?"]))
+    kind = draw(st.sampled_from(["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "?"]))
     if kind in ("/", "%"):
         value = draw(st.integers(1, 48))
         divisor = Named(f"D{value}", Int(value))
@@ -62,6 +62,9 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
     if kind == "?":
         condition, text = less(left, Int(3)), f"({left_text} < 3)"
         return choose(condition, right, left), f"({text} ? {right_text} : {left_text})"
+    if kind == "-":
+        # The sum cannot be negative, its last term can.
+        return left + right.hi + (Int(0) - right), f"({left_text} + {right.hi} + (0 - {right_text}))"
     result = {"+": left + right, "*": left * right, "^": left ^ right}[kind]
     return result, f"({left_text} {kind} {right_text})"
 
@@ -96,6 +99,8 @@ def _in_c(text: str, values: Mapping[str, int]) -> int:
         value = binary(rank + 1)
         while tokens[0] in C_RANKS[rank]:
             kind, right = take(), binary(rank + 1)
+            # C divides towards 0, and exchanges bits of what it takes for negative.
+            assert kind not in ("/", "%", "^") or (value >= 0 and right >= 0), text
             value = OPERATORS[cast(OpKind, kind)].apply(value, right)
         return value
 
@@ -112,6 +117,8 @@ def _in_c(text: str, values: Mapping[str, int]) -> int:
             value = choice()
             take(")")
             return value
+        if token == "-":
+            return -leaf()
         return values[token] if token in values else int(token.lstrip("CD"))
 
     value = choice()
@@ -213,6 +220,8 @@ THREE = Named("THREE", Int(3))
         (lambda: (THREAD * 8 + COPY * 3) // Int(9), "(thread * 8 + copy * 3) / 9"),
         (lambda: (THREAD * 8) % Int(4), "0"),
         (lambda: (8 + THREAD) // Int(4), "thread / 4 + 2"),
+        (lambda: (THREAD * 8 + 8 + (COPY - 1)) // Int(8), "(thread * 8 + 8 + copy - 1) / 8"),
+        (lambda: (THREAD * 8 + 8 + (COPY - 1)) % Int(8), "(thread * 8 + 8 + copy - 1) % 8"),
         (lambda: (THREAD * 8 + THREE) // Int(8), "thread"),
         (lambda: (THREAD * 8 + THREE) % Int(8), "THREE"),
         (lambda: (THREAD * 8 + Var("few", 9)) // Int(8), "few / 8 + thread"),
