@@ -183,6 +183,7 @@ class LaunchView:
     entry_arguments: str
     split: bool
     workspace: bool
+    parts: int
     part_vectors: str
     before: tuple[SweepView, ...]
     after: tuple[SweepView, ...]
@@ -230,6 +231,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         entry_arguments=named(plan.entry_parameters),
         split=kernel.split is not None,
         workspace=plan.workspace is not None,
+        parts=plan.parts.count if plan.parts else 1,
         part_vectors=text(part_vectors(kernel)),
         before=sweep_views(kernel, kernel.before, plan.before, text),
         after=sweep_views(kernel, kernel.after, plan.after, text),

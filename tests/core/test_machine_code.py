@@ -34,9 +34,10 @@ def test_compiles_without_warnings_spills_or_stack(file: str, schedule: str, tar
     cubin = compile_cubin(kernel.source, target)
     plan = kernel.launch_plan
     usage = {entry.entry: entry for entry in cubin.usage}
-    assert set(usage) == {entry.name for entry in plan.entries}
-    for entry in usage.values():
-        assert not entry.spills
-        assert entry.stack == 0
-        assert entry.shared == plan.static_shared_bytes
-        assert entry.registers * plan.threads <= 65536
+    assert set(usage) == {name for name, _ in plan.kernels}
+    for used in usage.values():
+        assert not used.spills
+        assert used.stack == 0
+    for entry in plan.entries:
+        assert usage[entry.name].shared == plan.static_shared_bytes
+        assert usage[entry.name].registers * plan.threads <= 65536

@@ -115,6 +115,29 @@ def test_rounding_stays_within_the_bound_and_its_double_does_not() -> None:
     assert compare(SGEMM, spoiled, a, b).wrong == spoiled.size
 
 
+def test_what_counts_as_nought_may_be_lost_where_it_is_said() -> None:
+    tiny = np.full((1, 3), 1e-20, np.float32)
+    lost = np.zeros((1, 1), np.float32)
+    assert not compare(SGEMM, lost, tiny, tiny.T).ok
+    assert compare(SGEMM, lost, tiny, tiny.T, flushed=True).ok
+    assert not compare(SGEMM, lost, tiny * 1e3, tiny.T, flushed=True).ok
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 33, 200])
+def test_sums_of_parts_stay_within_the_bound(k: int) -> None:
+    """With as many parts as the bound has least room for."""
+    rng = np.random.default_rng(k)
+    a, b, c = uniform(rng, 8, k), uniform(rng, k, 8), uniform(rng, 8, 8)
+    for parts in range(1, min(k, 12) + 1):
+        total = np.float32(0.7) * c
+        for columns in np.array_split(np.arange(k), parts):
+            part = np.zeros((8, 8), np.float32)
+            for at in columns:
+                part = (part + a[:, at : at + 1].astype(np.float64) * b[at]).astype(np.float32)
+            total = total + np.float32(1.3) * part
+        assert compare(SGEMM, total, a, b, c, 1.3, 0.7).ok
+
+
 def test_exactness_is_not_taken_for_granted() -> None:
     with pytest.raises(InexactError, match="integers"):
         compare(SGEMM, PRODUCT, A + 0.5, B, exact=True)

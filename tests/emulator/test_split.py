@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 import gemmdsl
 from gemmdsl.cuda_source import CudaSource
+from gemmdsl.emulator.builder import export
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch, run, store
 from gemmdsl.launch_errors import LaunchError
@@ -95,6 +98,23 @@ def test_sums_too_small_to_be_normal_are_nought() -> None:
     found = run(kernel("split_k 5 atomic"), tiny, tiny.T)
     assert found[0, 0] == 0
     assert run(kernel("split_k 5"), tiny, tiny.T)[0, 0] > 0
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_an_exported_library_needs_nothing_else(words: str, tmp_path: Path) -> None:
+    source = kernel(words)
+    (tmp_path / "split.so").write_bytes(export(source))
+    function = ctypes.CDLL(str(tmp_path / "split.so"))[source.plan.launcher]
+    a, b, c = operands(17, 33, 43)
+    expected = 2 * a.astype(np.float64) @ b - c
+    values = {"M": 17, "N": 33, "K": 43, "alpha": 2.0, "beta": -1.0, "lda": 43, "ldb": 33, "ldc": 33}
+    pointers = {name: ctypes.c_void_p(array.ctypes.data) for name, array in (("A", a), ("B", b), ("C", c))}
+    kinds = {"int": ctypes.c_int, "float": ctypes.c_float}
+    arguments = [
+        pointers.get(one.name) or kinds[one.ctype](values[one.name]) for one in source.plan.parameters
+    ]
+    assert function(*arguments, None) == 0
+    np.testing.assert_array_equal(c, expected)
 
 
 # Edits of the text, and what the checker says of the first access that they break.

@@ -4,7 +4,7 @@
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           split_k, specialise
+//           fragments, split_k, specialise
 // launch    sgemm_skinny_scale, all elements of C
 //           ceil(M / 16) * ceil(N / 256) x 8 blocks of 128 threads
 // shared    105984 bytes, dynamic
@@ -53,6 +53,7 @@ constexpr int THREAD_N = 4;  // outputs of a thread
 constexpr int PARTS = 8;  // blocks that share the K of a tile of C
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int THREADS = WARPS_N * WARP_SIZE;  // of a block
+constexpr int FRAGMENTS = 2;  // sets of fragment registers
 constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
 constexpr int SWEEP_BLOCKS = 4096;  // of these, at most
 
@@ -227,19 +228,6 @@ __device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile
   }
 }
 
-// acc += A tile @ B tile, step by step along K.
-__device__ __forceinline__ void multiply_tile(float (&acc)[THREAD_M][THREAD_N], const Stage& stage,
-                                              int thread_row, int thread_col) {
-#pragma unroll
-  for (int k = 0; k < BLOCK_K; ++k) {
-    alignas(16) float a[THREAD_M];
-    alignas(16) float b[THREAD_N];
-    read_a(a, stage.A, k, thread_row);
-    read_b(b, stage.B, k, thread_col);
-    multiply(acc, a, b);
-  }
-}
-
 // Adds alpha times this thread's products to C, to which other blocks add as well.
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left, float scale,
@@ -299,6 +287,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
   float acc[THREAD_M][THREAD_N] = {};
+  alignas(16) float a[FRAGMENTS][THREAD_M];
+  alignas(16) float b[FRAGMENTS][THREAD_N];
 
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
@@ -310,18 +300,34 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     __pipeline_commit();
   }
+  __pipeline_wait_prior(BUFFERS - 2);
+  __syncthreads();  // the first tile is complete before anyone reads it
+  if (0 < k_tiles) {
+    read_a(a[0], stages[0].A, 0, thread_row);
+    read_b(b[0], stages[0].B, 0, thread_col);
+  }
   int slot = 0, free_slot = BUFFERS - 1;
   for (int tile = 0; tile < k_tiles; ++tile) {
-    __pipeline_wait_prior(BUFFERS - 2);
-    __syncthreads();  // this tile has landed for all, and nobody reads the last one any more
-    if (tile + BUFFERS - 1 < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
-                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
-      copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
-                                  depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+#pragma unroll
+    for (int k = 0; k < BLOCK_K - 1; ++k) {
+      read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
+      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
+      if (k == 7) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
     }
     __pipeline_commit();
-    multiply_tile(acc, stages[slot], thread_row, thread_col);
+    __pipeline_wait_prior(BUFFERS - 2);
+    __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
+    read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0, thread_row);
+    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
+    multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
     slot = wrap(slot + 1, BUFFERS);
     free_slot = wrap(free_slot + 1, BUFFERS);
   }

@@ -1,0 +1,87 @@
+"""What the models say of kernels whose blocks share K, against the same kernel without parts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+import gemmdsl
+from gemmdsl.analysis.access import Access, Count, summed
+from gemmdsl.analysis.lines import source_map
+from gemmdsl.analysis.occupancy import occupancy
+from gemmdsl.analysis.roofline import waves
+from gemmdsl.analysis.shape import part_tiles, tight
+from gemmdsl.analysis.written import written
+from gemmdsl.emit import emit
+from gemmdsl.ir import Kernel
+from gemmdsl.passes import steps
+
+TEXT = """gemm 1
+problem p {{ A: f32[M, K]  B: f32[K, N]  C: f32[M, N]{order} = A @ B }}
+schedule s for p on sm_90 {{
+  block 32 x 64 x 8 thread 4 x 8 stage A {{ transpose }} stage B {{ vector 4 }} store C {{ vector 4 }}
+  buffers 2 fragments 2 {words}
+}}
+"""
+ATOMIC, APART = "split_k 3 atomic", "split_k 3"
+
+
+@cache
+def kernel(words: str, order: str = "") -> Kernel:
+    return steps(gemmdsl.loads(TEXT.format(words=words, order=order)).spec())[-1].kernel
+
+
+def accesses(words: str, m: int, n: int, k: int, order: str = "") -> tuple[Access, ...]:
+    found = kernel(words, order)
+    text = emit(found, ()).text
+    return written(found, tight(found.spec.problem, m, n, k), source_map(text))
+
+
+@pytest.mark.parametrize("k", [0, 1, 9, 16, 24, 61, 80])
+def test_parts_walk_all_tiles_of_k(k: int) -> None:
+    shape = tight(kernel(ATOMIC).spec.problem, 40, 70, k)
+    tiles = part_tiles(kernel(ATOMIC), shape)
+    assert len(tiles) == 3
+    assert sum(tiles) == -(-k // 8)
+    assert part_tiles(kernel(""), shape) == (sum(tiles),)
+
+
+@pytest.mark.parametrize("order", ["", " col"])
+@pytest.mark.parametrize("sizes", [(64, 128, 80), (40, 70, 61)])
+def test_inputs_are_read_as_often_as_without_parts(sizes: tuple[int, int, int], order: str) -> None:
+    whole = accesses("", *sizes, order)
+    for words in (ATOMIC, APART):
+        parts = accesses(words, *sizes, order)
+        for name in ("A", "B"):
+            for one in (whole, parts):
+                assert all(access.line for access in one)
+            assert summed([a for a in parts if a.operand == name], "global", "load", None) == summed(
+                [a for a in whole if a.operand == name], "global", "load", None
+            )
+
+
+@pytest.mark.parametrize("sizes", [(64, 128, 80), (40, 70, 61), (40, 70, 9)])
+def test_each_part_that_is_not_empty_is_added_as_c_is_stored(sizes: tuple[int, int, int]) -> None:
+    stored = summed(accesses("", *sizes), "global", "store")
+    added = accesses(ATOMIC, *sizes)
+    assert summed(added, "global", "store") == Count()
+    assert summed(added, "global", "add") == stored * min(3, -(-sizes[2] // 8))
+    assert {access.function for access in added if access.kind == "add"} == {"add_c"}
+
+
+def test_parts_apart_are_stored_in_whole_vectors() -> None:
+    """Whatever C's leading dimension: lines of a part are multiples of a vector."""
+    stored = [a for a in accesses(APART, 40, 70, 9) if a.operand == "C"]
+    assert {access.function for access in stored} == {"store_part"}
+    assert {access.width for access in stored} == {4, 16}
+    # 70 columns are 17 vectors and 2 single floats.
+    wide = summed([a for a in stored if a.width == 16], "global", "store")
+    assert wide.ideal >= 3 * 40 * 68 * 4 / 32
+
+
+def test_waves_count_blocks_that_have_something_to_do() -> None:
+    found = kernel(ATOMIC)
+    resident = occupancy(found.spec.target, 64, 64, found.shared_bytes)
+    for k, busy in ((80, 3), (16, 2), (1, 1), (0, 0)):
+        assert waves(found, tight(found.spec.problem, 64, 128, k), resident).blocks == 4 * busy
