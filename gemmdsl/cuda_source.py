@@ -83,19 +83,27 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A `__global__` function that goes through all of C, however many blocks of `threads` it has.
+    """A `__global__` function that goes through all of C: `length` threads along each of `lines` lines.
 
-    A call launches as many as there are elements, and `most_blocks` at most.
+    Lines run along C's `contiguous` axis.  A call launches a thread for each element, but no more than
+    `most_blocks` from line to line; these go on to further lines.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
-    threads: int
+    contiguous: Axis
+    length: int
+    lines: int
     most_blocks: int
 
+    @property
+    def threads(self) -> int:
+        return self.length * self.lines
+
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
-        """Blocks per grid axis for an m x n output."""
-        return (min(-(-m * n // self.threads), self.most_blocks), 1, 1)
+        """Blocks per grid axis for an m x n output: along a line, and from line to line."""
+        lines, length = (m, n) if self.contiguous == "N" else (n, m)
+        return (-(-length // self.length), min(-(-lines // self.lines), self.most_blocks), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,14 +77,9 @@ def split_map(parts: int, block_k: Named) -> SplitMap:
     return SplitMap(named, least(WHOLE, first), least(WHOLE - K_FIRST, depth))
 
 
-# An element of C, as they lie in memory without what is between lines.
+# Where a thread stands that goes through a matrix line by line, as it lies in memory.
+LINE = Var("line")
 AT = Var("at")
-
-
-def element(operand: Operand) -> tuple[Expr, Expr]:
-    """(strided, contiguous) coordinates of element `at` of an operand, counted line by line."""
-    length = Var(operand.contiguous)
-    return AT // length, AT % length
 
 
 def exists(axis: Axis, full: Expr) -> Expr:

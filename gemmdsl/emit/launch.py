@@ -15,6 +15,7 @@ from gemmdsl.emit.sweeps import (
     planned,
     restricted,
     shared_parts,
+    sweep_grid,
     sweep_views,
     workspace,
 )
@@ -185,6 +186,7 @@ class LaunchView:
     workspace: bool
     parts: int
     part_vectors: str
+    sweep_grid: tuple[str, str]
     before: tuple[SweepView, ...]
     after: tuple[SweepView, ...]
     blocks_m: str
@@ -233,6 +235,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         workspace=plan.workspace is not None,
         parts=plan.parts.count if plan.parts else 1,
         part_vectors=text(part_vectors(kernel)),
+        sweep_grid=sweep_grid(kernel, text),
         before=sweep_views(kernel, kernel.before, plan.before, text),
         after=sweep_views(kernel, kernel.after, plan.after, text),
         blocks_m=text(tiles(Var("M"), kernel.block_m)),

@@ -8,12 +8,15 @@ from typing import assert_never
 from gemmdsl.cuda_source import Parameter, Parts, Workspace
 from gemmdsl.cuda_source import Sweep as PlannedSweep
 from gemmdsl.emit.printing import PART_LD, Printer, address
-from gemmdsl.extents import element, tiles
-from gemmdsl.index import Expr, Int, Named, Var
+from gemmdsl.extents import AT, LINE, tiles
+from gemmdsl.index import Expr, Int, Named, Var, least
 from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, StorePart, Sweep, walk
 
 _THREADS = Named("SWEEP_THREADS", Int(256), "of a block that goes through C")
-_BLOCKS = Named("SWEEP_BLOCKS", Int(4096), "of these, at most")
+_LENGTH = Named("SWEEP_LENGTH", Int(32), "of them, along a line")
+_LINES = Named("SWEEP_LINES", _THREADS // _LENGTH, "of them, from line to line")
+# What CUDA allows of a grid's second axis.
+_BLOCKS = Named("SWEEP_BLOCKS", Int(65535), "along the second axis of its grid, at most")
 
 
 def shared_parts(kernel: Kernel) -> Parts | None:
@@ -44,7 +47,23 @@ def planned(kernel: Kernel, sweep: Sweep, listed: tuple[Parameter, ...]) -> Plan
     taken = [parameter for parameter in listed if parameter.name in needed]
     if (memory := workspace(kernel)) is not None:
         taken.append(replace(memory.parameter, ctype="const float*"))
-    return PlannedSweep(f"{kernel.spec.symbol}_{name}", tuple(taken), _THREADS.value, _BLOCKS.value)
+    return PlannedSweep(
+        name=f"{kernel.spec.symbol}_{name}",
+        parameters=tuple(taken),
+        contiguous=kernel.spec.problem.c.contiguous,
+        length=_LENGTH.value,
+        lines=_LINES.value,
+        most_blocks=_BLOCKS.value,
+    )
+
+
+def sweep_grid(kernel: Kernel, text: Printer) -> tuple[str, str]:
+    """C text of the blocks along a line and from line to line; empty where nothing goes through C."""
+    if not (kernel.before or kernel.after):
+        return "", ""
+    c = kernel.spec.problem.c
+    from_line_to_line = text(least(tiles(Var(c.strided), _LINES), _BLOCKS))
+    return text(tiles(Var(c.contiguous), _LENGTH)), from_line_to_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +78,8 @@ class SweepView:
     part_ld: str
     part_floats: str
     part_address: str
+    lines: str
+    length: str
 
 
 def sweep_views(
@@ -67,8 +88,7 @@ def sweep_views(
     """The views of kernels that go through C."""
     c = kernel.spec.problem.c
     if sweeps:
-        text(_THREADS)
-        text(_BLOCKS)
+        text(_LINES)
         text.called.add("offset")
     return tuple(
         SweepView(
@@ -76,10 +96,12 @@ def sweep_views(
             name=plan.name,
             parameters=restricted(plan.parameters),
             arguments=named(plan.parameters),
-            address=address(c, *element(c), text),
+            address=address(c, LINE, AT, text),
             part_ld=part_ld(kernel, text),
             part_floats=f"{c.strided} * {PART_LD}",
-            part_address=address(c, *element(c), text, PART_LD),
+            part_address=address(c, LINE, AT, text, PART_LD),
+            lines=c.strided,
+            length=c.contiguous,
         )
         for sweep, plan in zip(sweeps, plans, strict=True)
     )

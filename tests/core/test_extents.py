@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gemmdsl.extents import FULL, element, exists, k_left, neighbours_left, rows_left, split_map, tiles
+from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, split_map, tiles
 from gemmdsl.index import Bound, Expr, Int, Named, Var, evaluate
 from gemmdsl.ir import Counter, FmaOrder
 from gemmdsl.spec import Axis, Operand, Order
@@ -78,19 +78,6 @@ def test_parts_of_k_are_consecutive_tiles_of_it(parts: int, block: int) -> None:
         assert reached == extent
         assert max(longest) - min(longest) <= 1
         assert longest == sorted(longest, reverse=True)
-
-
-@pytest.mark.parametrize("order", Order)
-def test_elements_are_counted_line_by_line(order: Order) -> None:
-    c = Operand("C", "M", "N", order)
-    strided, contiguous = element(c)
-    for rows, cols in ((3, 5), (1, 4), (4, 1)):
-        places = [
-            (number(strided, at=at, M=rows, N=cols), number(contiguous, at=at, M=rows, N=cols))
-            for at in range(rows * cols)
-        ]
-        lines, length = (rows, cols) if order is Order.ROW else (cols, rows)
-        assert places == list(product(range(lines), range(length)))
 
 
 @pytest.mark.parametrize("along", ["M", "N"])

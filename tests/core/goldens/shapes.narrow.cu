@@ -54,7 +54,9 @@ constexpr int WARPS_M = BLOCK_M / WARP_M;
 constexpr int THREADS = WARPS_M * WARP_SIZE;  // of a block
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
 constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
-constexpr int SWEEP_BLOCKS = 4096;  // of these, at most
+constexpr int SWEEP_LENGTH = 32;  // of them, along a line
+constexpr int SWEEP_LINES = SWEEP_THREADS / SWEEP_LENGTH;  // of them, from line to line
+constexpr int SWEEP_BLOCKS = 65535;  // along the second axis of its grid, at most
 
 // How A moves and where its tile lies.
 constexpr int A_PAD = 20;  // unused floats at the end of a row
@@ -344,10 +346,11 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
 sgemm_narrow_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
   if (beta == 1.0f) return;
-  const int64_t count = offset(M, N);
-  const int64_t step = offset(gridDim.x, SWEEP_THREADS);
-  for (int64_t at = offset(blockIdx.x, SWEEP_THREADS) + threadIdx.x; at < count; at += step) {
-    float* const to = C + offset(at / N, ldc) + at % N;
+  const int64_t at = offset(blockIdx.x, SWEEP_LENGTH) + threadIdx.x % SWEEP_LENGTH;
+  if (at >= N) return;
+  const int64_t first = offset(blockIdx.y, SWEEP_LINES) + threadIdx.x / SWEEP_LENGTH;
+  for (int64_t line = first; line < M; line += offset(gridDim.y, SWEEP_LINES)) {
+    float* const to = C + offset(line, ldc) + at;
     float out = 0.0f;
     if (beta != 0.0f) out = beta * *to;
     *to = out;
@@ -464,9 +467,8 @@ extern "C" int sgemm_narrow(int M, int N, int K, float alpha, const float* A, in
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
-  const int64_t elements = static_cast<int64_t>(M) * N;
-  const int64_t sweeps = elements / SWEEP_THREADS + (elements % SWEEP_THREADS != 0);
-  const dim3 sweep(static_cast<unsigned>(sweeps < SWEEP_BLOCKS ? sweeps : SWEEP_BLOCKS));
+  const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
+                   min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
   const int status = launch(sgemm_narrow_scale, sweep, SWEEP_THREADS, 0, stream, M, N, beta, C,
                             ldc);
   if (status != SUCCESS) return status;

@@ -61,7 +61,9 @@ constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
 constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
 constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
-constexpr int SWEEP_BLOCKS = 4096;  // of these, at most
+constexpr int SWEEP_LENGTH = 32;  // of them, along a line
+constexpr int SWEEP_LINES = SWEEP_THREADS / SWEEP_LENGTH;  // of them, from line to line
+constexpr int SWEEP_BLOCKS = 65535;  // along the second axis of its grid, at most
 
 // How A moves and where its tile lies.
 constexpr int A_PAD = 4;  // unused floats at the end of a row
@@ -371,13 +373,14 @@ sgemm_long_k_repeatable_reduce(int M, int N, int K, float alpha, float beta, flo
   const float scale = K > 0 ? alpha : 0.0f;
   const int64_t part_ld = offset(N / C_VECTOR + (N % C_VECTOR != 0), C_VECTOR);
   const int64_t part_floats = M * part_ld;
-  const int64_t count = offset(M, N);
-  const int64_t step = offset(gridDim.x, SWEEP_THREADS);
-  for (int64_t at = offset(blockIdx.x, SWEEP_THREADS) + threadIdx.x; at < count; at += step) {
-    const float* const from = parts + (at / N) * part_ld + at % N;
+  const int64_t at = offset(blockIdx.x, SWEEP_LENGTH) + threadIdx.x % SWEEP_LENGTH;
+  if (at >= N) return;
+  const int64_t first = offset(blockIdx.y, SWEEP_LINES) + threadIdx.x / SWEEP_LENGTH;
+  for (int64_t line = first; line < M; line += offset(gridDim.y, SWEEP_LINES)) {
+    const float* const from = parts + line * part_ld + at;
     float sum = 0.0f;
     for (int part = 0; part < PARTS; ++part) sum += from[part * part_floats];
-    float* const to = C + offset(at / N, ldc) + at % N;
+    float* const to = C + offset(line, ldc) + at;
     float out = scale * sum;
     if (beta != 0.0f) out = fmaf(beta, *to, out);
     *to = out;
@@ -459,9 +462,8 @@ extern "C" int sgemm_long_k_repeatable(int M, int N, int K, float alpha, const f
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
-  const int64_t elements = static_cast<int64_t>(M) * N;
-  const int64_t sweeps = elements / SWEEP_THREADS + (elements % SWEEP_THREADS != 0);
-  const dim3 sweep(static_cast<unsigned>(sweeps < SWEEP_BLOCKS ? sweeps : SWEEP_BLOCKS));
+  const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
+                   min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
   float* parts = nullptr;
   const size_t part_ld = static_cast<size_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
   const size_t part_bytes = M * part_ld * sizeof(float);
