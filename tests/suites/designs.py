@@ -85,8 +85,11 @@ DESIGNS: dict[str, Design] = {
         copy_step=1,
         fragments=2,
         read_first="B",
+        unroll=2,
         **_async(p, 4),
     ),
+    "parts": lambda p: Options((16, 8, 4), thread=(4, 4), split_k=3),
+    "parts_atomic": lambda p: Options((16, 8, 4), thread=(4, 4), c_vector=4, split_k=3, split_atomic=True),
 }
 
 
