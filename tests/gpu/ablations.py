@@ -65,12 +65,12 @@ ABLATIONS = (
     ),
     Ablation(
         "fast.gemm",
-        "fast_8192",
+        "fast_90",
         (8192, 8192, 8192),
         (
-            ("row by row", "no raster"),
-            ("groups of 8", "raster 8"),
-            ("groups of 16", "raster 16"),
+            ("groups of 4 tile rows", "raster 4"),
+            ("groups of 8 tile rows", "raster 8"),
+            ("groups of 16 tile rows", "raster 16"),
         ),
     ),
 )

@@ -79,9 +79,13 @@ class Compared:
     wrong: tuple[str, ...]
 
 
-def sources(target: str) -> list[CudaSource]:
-    """Every example, as a device of `target` runs it."""
-    return [examples.kernel_on(file, schedule, target).cuda for file, schedule in examples.schedules()]
+def sources(target: str, files: tuple[str, ...] = ()) -> list[CudaSource]:
+    """Every example, or those of some files, as a device of `target` runs it."""
+    return [
+        examples.kernel_on(file, schedule, target).cuda
+        for file, schedule in examples.schedules()
+        if not files or file in files
+    ]
 
 
 def compile_all(texts: list[str], target: str, processes: int) -> None:
@@ -292,10 +296,10 @@ def drawn(out: Path, say: Say, processes: int, count: int = 200, per_spec: int =
     return wrong == 0 and total == count * per_spec
 
 
-def sanitize(out: Path, say: Say, processes: int) -> bool:
+def sanitize(out: Path, say: Say, processes: int, files: tuple[str, ...] = ()) -> bool:
     with Gpu() as device:
         target = device.limits.target
-    every = sources(target)
+    every = sources(target, files)
     compile_all([source.text for source in every], target, processes)
     say("compiled")
     chunks = [every[start : start + CHUNK] for start in range(0, len(every), CHUNK)]
@@ -405,9 +409,14 @@ PARTS: dict[str, Callable[[Path, Say, int], bool]] = {
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True)
 @click.option("--processes", type=int, default=os.cpu_count() or 1, show_default=True)
 @click.option("--commit", default="", help="What the suite names as its commit, where git does not tell.")
-def main(parts: tuple[str, ...], out: Path, processes: int, commit: str) -> None:
+@click.option("--file", "files", multiple=True, help="Sanitize the examples of this file only; repeatable.")
+def main(parts: tuple[str, ...], out: Path, processes: int, commit: str, files: tuple[str, ...]) -> None:
     """Run parts of the evidence."""
-    named = {"suite": partial(suite, commit=commit), "candidates": partial(candidates, commit=commit)}
+    named = {
+        "suite": partial(suite, commit=commit),
+        "candidates": partial(candidates, commit=commit),
+        "sanitize": partial(sanitize, files=files),
+    }
     out.mkdir(parents=True, exist_ok=True)
     good = True
     with (out / "evidence.log").open("a", encoding="utf-8") as log:

@@ -5,26 +5,26 @@
 // operands  A[M, K] column-major, B[K, N] column-major, C[M, N] row-major
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
 //           fma_order, fragments, specialise
-// launch    ceil(M / 128) * ceil(N / 256) blocks of 256 threads
-// shared    38016 bytes, static
-// fast      M % 128 == 0; N % 256 == 0; K % 8 == 0; A, C at multiples of 16 bytes, lda, ldc
+// launch    ceil(M / 256) * ceil(N / 128) blocks of 256 threads
+// shared    49664 bytes, dynamic
+// fast      M % 256 == 0; N % 128 == 0; K % 8 == 0; A, C at multiples of 16 bytes, lda, ldc
 //           multiples of 4
 // edge      A, C at multiples of 16 bytes, lda, ldc multiples of 4
 // general   always right
 // proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4, or singly
-//           A tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
-//           A reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 2048 elements copied exactly once by 256 threads one by one
-//           B tile: 2048 elements at distinct shared words, padding of 12 unused
-//           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           A tile: 2048 elements copied exactly once by 256 threads in 512 vectors of 4, or singly
+//           A tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
+//           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           B tile: 1024 elements copied exactly once by 256 threads one by one
+//           B tile: 1024 elements at distinct shared words, padding of 4 unused
+//           B reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general): an axis without guard and a vector in global memory
 //           follow from the conditions
-//           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
+//           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 256 threads and 38016 bytes of shared memory per block fit sm_90
+//           limits: 256 threads and 49664 bytes of shared memory per block fit sm_90
 //
 // Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
 // propagate.
@@ -37,24 +37,17 @@
 
 namespace {
 // Tiles and threads.
-constexpr int BLOCK_M = 128;
-constexpr int BLOCK_N = 256;
+constexpr int BLOCK_M = 256;
+constexpr int BLOCK_N = 128;
 constexpr int BLOCK_K = 8;
-constexpr int BUFFERS = 3;  // slots of each shared tile
+constexpr int BUFFERS = 4;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
-constexpr int WARP_M = 64;  // warp tile
-constexpr int WARP_N = 64;
+constexpr int WARP_M = 32;  // warp tile
 constexpr int LANES_M = 4;  // lanes of a warp over its tile
-constexpr int LANES_N = 8;
-constexpr int THREAD_M = 16;  // outputs of a thread
-constexpr int THREAD_N = 8;  // outputs of a thread
-constexpr int PIECE_M = 4;  // neighbouring ones
-constexpr int PIECE_N = 4;  // neighbouring ones
+constexpr int THREAD_M = 8;  // outputs of a thread
+constexpr int THREAD_N = 16;  // outputs of a thread
 constexpr int WARPS_M = BLOCK_M / WARP_M;
-constexpr int WARPS_N = BLOCK_N / WARP_N;
-constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
-constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
-constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
+constexpr int THREADS = WARPS_M * WARP_SIZE;  // of a block
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
 
 // How A moves and where its tile lies.
@@ -68,7 +61,7 @@ constexpr int A_WORDS = BLOCK_K * BLOCK_M;  // floats per tile, where vectors ar
 constexpr int A_WORD_COPIES = A_WORDS / THREADS;  // of them per thread
 
 // How B moves and where its tile lies.
-constexpr int B_PAD = 12;  // unused floats at the end of a row
+constexpr int B_PAD = 4;  // unused floats at the end of a row
 constexpr int B_ROW = BLOCK_N + B_PAD;  // floats from row to row of B's tile
 constexpr int B_VECTOR = 1;  // floats per global load of B
 constexpr int B_READ = 4;  // floats per shared read
@@ -91,7 +84,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 12672, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 12416, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
@@ -171,11 +164,10 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
   } else {
 #pragma unroll
     for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
-      const int m = thread % BLOCK_M;
-      const int k = thread / BLOCK_M + copy * (THREADS / BLOCK_M);
+      const int m = thread;
+      const int k = copy;
       const int valid = FULL ? 1 : (k < k_left ? m_left - m : 0);
-      copy_global_async<1>(to + copy * (THREADS / BLOCK_M) * A_ROW,
-                           from + offset(copy * (THREADS / BLOCK_M), lda), valid);
+      copy_global_async<1>(to + copy * A_ROW, from + offset(copy, lda), valid);
     }
   }
   from += offset(BLOCK_K, lda);
@@ -214,7 +206,7 @@ __device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile
                                        int k, int thread_row) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; i += A_READ) {
-    move<A_READ>(&to[i], &tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
+    move<A_READ>(&to[i], &tile[k][thread_row + i]);
   }
 }
 
@@ -223,7 +215,7 @@ __device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile
                                        int k, int thread_col) {
 #pragma unroll
   for (int j = 0; j < THREAD_N; j += B_READ) {
-    move<B_READ>(&to[j], &tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
+    move<B_READ>(&to[j], &tile[k][thread_col + j]);
   }
 }
 
@@ -236,8 +228,8 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
   for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
     for (int j = 0; j < THREAD_N; j += C_VECTOR) {
-      const int m = thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M;
-      const int n = thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N;
+      const int m = thread_row + i;
+      const int n = thread_col + j;
       const int valid = FULL ? C_VECTOR : (m < m_left ? n_left - n : 0);
       float* const to = C + offset(m, ldc) + n;
       alignas(16) float out[C_VECTOR];
@@ -264,8 +256,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
-  const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
-  const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
+  const int thread_row = warp * WARP_M + ((lane / 2) % LANES_M) * THREAD_M;
+  const int thread_col = ((lane / (LANES_M * 2)) * 2 + lane % 2) * THREAD_N;
   const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
@@ -275,10 +267,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = ALIGNED
       ? A + offset(thread / A_ROW_VECTORS, lda) + block_row + (thread % A_ROW_VECTORS) * A_VECTOR
-      : A + offset(thread / BLOCK_M, lda) + block_row + thread % BLOCK_M;
+      : A + block_row + thread;
   const int a_to = ALIGNED
       ? (thread / A_ROW_VECTORS) * A_ROW + (thread % A_ROW_VECTORS) * A_VECTOR
-      : (thread / BLOCK_M) * A_ROW + thread % BLOCK_M;
+      : thread;
   const float* b_from = B + offset(block_col + thread / B_ROW_VECTORS, ldb)
       + thread % B_ROW_VECTORS;
   const int b_to = (thread % B_ROW_VECTORS) * B_ROW + thread / B_ROW_VECTORS;
@@ -311,7 +303,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     for (int k = 0; k < BLOCK_K - 1; ++k) {
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == 4) {
+      if (k == 1) {
         if (tile + BUFFERS - 1 < k_tiles) {
           copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
                                       depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
@@ -337,13 +329,14 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 256 == 0; K % 8 == 0; A, C at multiples of 16 bytes, lda, ldc
+// Requires M % 256 == 0; N % 128 == 0; K % 8 == 0; A, C at multiples of 16 bytes, lda, ldc
 // multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 tt_fast_90_tt_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -352,7 +345,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 tt_fast_90_tt_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -361,7 +355,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 tt_fast_90_tt_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                       const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                       int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -405,9 +400,15 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
            Arguments... arguments) {
+  // More than 48 KB of shared memory is dynamic and has to be asked for.
+  if (
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BUFFERS * sizeof(Stage)) != cudaSuccess) {
+    return LAUNCH_FAILED;
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(THREADS);
+  config.dynamicSmemBytes = BUFFERS * sizeof(Stage);
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }
