@@ -381,7 +381,7 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
         case WaitGroups():
             return (statement.pending,)
         case For():
-            counters = (part for c in statement.counters for part in (c.start, c.value, c.modulus))
+            counters = (part for c in statement.counters for part in (c.start, c.value, c.following))
             unroll = (statement.unroll,) if isinstance(statement.unroll, Named) else ()
             return (statement.start, statement.stop, *unroll, *counters)
         case If():

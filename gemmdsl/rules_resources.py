@@ -100,9 +100,7 @@ def resident_blocks(case: Case) -> Findings:
 )
 def resident_shared(case: Case) -> Findings:
     blocks = case.schedule.min_blocks
-    unit = case.target.shared_unit
-    each = -(-(case.shared_bytes + case.target.shared_reserved) // unit) * unit
-    total = blocks * each
+    total = blocks * case.target.shared_taken(case.shared_bytes)
     if blocks > 1 and total > case.target.shared_per_sm:
         yield (
             ("min_blocks", "block", "buffers", "A.pad", "B.pad", "target"),

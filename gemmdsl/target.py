@@ -59,6 +59,10 @@ class Target:
     def number(self) -> int:
         return int(self.name.removeprefix("sm_"))
 
+    def shared_taken(self, shared_bytes: int) -> int:
+        """What a block with `shared_bytes` of its own takes of an SM's shared memory."""
+        return -(-(shared_bytes + self.shared_reserved) // self.shared_unit) * self.shared_unit
+
 
 def _row(
     number: int, warps: int, blocks: int, shared_kib: int, block_kib: int, lanes: int, gpu: Gpu

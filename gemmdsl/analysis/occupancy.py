@@ -61,7 +61,7 @@ def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -
     warps_by_registers = SM_PARTITIONS * (REGISTERS_PER_SM // SM_PARTITIONS // per_warp)
     # A launch is refused unless the block would fit with as many warps in each part of the register file.
     launches = _up(warps, SM_PARTITIONS) * per_warp <= REGISTERS_PER_SM
-    shared = _up(shared_bytes + target.shared_reserved, target.shared_unit)
+    shared = target.shared_taken(shared_bytes)
     limits: tuple[tuple[Limiter, int], ...] = (
         ("registers", warps_by_registers // warps if launches else 0),
         ("shared memory", target.shared_per_sm // shared if shared else target.max_blocks_per_sm),

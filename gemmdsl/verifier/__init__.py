@@ -20,6 +20,7 @@ from gemmdsl.ir import (
     walk,
 )
 from gemmdsl.spec import StagedName
+from gemmdsl.verifier.asked import prove_as_asked
 from gemmdsl.verifier.failure import K_PARTS, PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.grid import prove_blocks
 from gemmdsl.verifier.hazards import prove_ordered
@@ -59,9 +60,11 @@ def verify(kernel: Kernel, after: str) -> Proofs:
 
 
 def verify_final(kernel: Kernel, after: str) -> Proofs:
-    """Proves that a finished kernel fits its target; raises ProofError."""
+    """Proves that a finished kernel fits its target and is what was asked for; raises ProofError."""
     try:
-        return (prove_limits(kernel),)
+        limits = prove_limits(kernel)
+        prove_as_asked(kernel)
+        return (limits,)
     except Refuted as refuted:
         raise ProofError(after, refuted) from None
 

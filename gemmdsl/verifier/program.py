@@ -316,7 +316,10 @@ class _Machine:
         return left < right if isinstance(test, Less) else left == right
 
     def _count(self, loop: For, counters: dict[str, int]) -> None:
-        """A counter that runs along has, in every iteration, the value that its formula says."""
+        """A counter that runs along has, in every iteration, the value that its formula says.
+
+        How it goes on is what the text prints; a counter that agreed so far stands for its formula there.
+        """
         for counter in loop.counters:
             name = counter.value.name
             due = self._value(counter.value.value)
@@ -324,7 +327,7 @@ class _Machine:
             if held != due:
                 what = f"counts {name} = {held} where {to_c(counter.value.value)} = {due}"
                 raise self._refuted(COUNTERS, loop, what, due=due, counted=held)
-            counters[name] = 0 if held + 1 == counter.modulus.value else held + 1
+            counters[name] = self._value(counter.following)
 
     def _value(self, expr: Expr) -> int:
         value = evaluate(expr, self._env)

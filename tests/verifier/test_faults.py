@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
+from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.extents import ALL_TILES, K_FIRST, SPLIT, WHOLE, SplitMap, split_map
 from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least, less
 from gemmdsl.ir import (
     TILE,
     AddOutput,
+    Counter,
     FmaOrder,
     For,
     Kernel,
@@ -27,8 +30,10 @@ from gemmdsl.ir import (
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, CopyMap, GridMap, SharedTile, copy_map, raster_grid
 from gemmdsl.passes import steps
 from gemmdsl.spec import Assumption, Axis, StagedName
-from gemmdsl.target import TARGETS
+from gemmdsl.target import TARGETS, Target
 from gemmdsl.verifier import ProofError, verify, verify_final
+from gemmdsl.verifier.failure import Refuted
+from gemmdsl.verifier.limits import prove_limits
 from tests.verifier.kernels import PIECES, VECTORS, kernel, spec, with_stage
 
 Fault = Callable[[], Kernel]
@@ -499,6 +504,25 @@ def test_limits() -> None:
     assert verify_final(given, "specialise")
 
 
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+def test_limits_round_shared_memory_as_the_rules_do(target: Target) -> None:
+    """Between what blocks have of their own and what they take of an SM, some would fit by the former."""
+    given = kernel("vectors")
+    given = replace(given, spec=replace(given.spec, target=target), min_blocks=7)
+    rounded_away = 0
+    for row in range(1500):
+        length = Named("A_ROW", Int(row))
+        a = replace(given.stage("A"), tile=replace(given.stage("A").tile, row_length=length))
+        full = replace(given, staging=(a, given.stage("B")))
+        if full.shared_bytes > target.shared_per_block:
+            break
+        fits = occupancy(target, full.threads.threads.value, 32, full.shared_bytes).blocks >= 7
+        rounded_away += not fits and 7 * (full.shared_bytes + target.shared_reserved) <= target.shared_per_sm
+        with nullcontext() if fits else pytest.raises(Refuted, match="never holds"):
+            prove_limits(full)
+    assert rounded_away
+
+
 ASKED: dict[str, Callable[[Kernel], Kernel]] = {
     "pad": lambda k: with_stage(k, "A", lambda s: replace(s, tile=replace(s.tile, pad=None))),
     "store width": lambda k: with_stage(k, "B", lambda s: replace(s, store=named(s.store, 2))),
@@ -535,6 +559,25 @@ def _flagged(base: str, full: frozenset[Axis], requires: tuple[Multiple, ...]) -
 
 def _no_registers() -> Kernel:
     return replace(kernel("fragments"), fragments=None)
+
+
+class _Stuck(Counter):
+    @property
+    def following(self) -> Expr:
+        return self.value
+
+
+class _Unwrapped(Counter):
+    @property
+    def following(self) -> Expr:
+        return self.value + 1
+
+
+def _counting(kind: type[Counter]) -> Fault:
+    """Counters that go on otherwise than their formula does."""
+    return _counter(
+        lambda s: replace(s, counters=tuple(kind(c.value, c.start, c.modulus) for c in s.counters))
+    )
 
 
 def _counter(change: Callable[[For], For]) -> Fault:
@@ -620,6 +663,8 @@ EMITTED: dict[str, tuple[str, Fault]] = {
         "counters",
         _counter(lambda s: replace(s, counters=(replace(s.counters[0], start=Int(1)), *s.counters[1:]))),
     ),
+    "a counter that never advances": ("counters", _counting(_Stuck)),
+    "a counter that never starts over": ("counters", _counting(_Unwrapped)),
     "a counter that nothing counts": ("names", _counter(lambda s: replace(s, counters=s.counters[1:]))),
     "one name for two constants": (
         "names",
