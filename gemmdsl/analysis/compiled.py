@@ -1,8 +1,9 @@
 """What ptxas made of a kernel: its accesses as executed, its instructions and its registers.
 
 The machine code of the path that the launcher takes is run, block by block, by `gemmdsl.analysis.sass`: once
-for each class of blocks that can differ (edges, alignment of their origins), and for few K tiles when there
-are many, since every count is then a straight line in their number.  That it is one is checked each time.
+for each class of blocks that can differ (edges, alignment of their origins, parts of K), and for few K tiles
+when there are many, since every count is then a straight line in their number.  That it is one is checked
+each time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.classes import ALIGNMENT, Tile, axis_classes, blocks_of
 from gemmdsl.analysis.lines import SourceMap, source_map
+from gemmdsl.analysis.parts import PartClass, output_steps, part_classes
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
 from gemmdsl.analysis.shape import Shape, blocks, by_words, path_for
 from gemmdsl.cubins import cached_cubin
@@ -45,6 +47,8 @@ _POINTERS: Mapping[OperandName, int] = {
     "B": 2 << _POINTER_BITS,
     "C": 3 << _POINTER_BITS,
 }
+# Memory for parts of C.
+_WORKSPACE = 4 << _POINTER_BITS
 _MAX_CLASSES = 64
 
 MIX: Mapping[str, tuple[str, ...]] = {
@@ -54,6 +58,7 @@ MIX: Mapping[str, tuple[str, ...]] = {
     "shared stores": ("STS",),
     "global loads": ("LDG",),
     "global stores": ("STG",),
+    "global adds": ("RED", "REDG"),
     "async copies": ("LDGSTS", "LDGDEPBAR", "DEPBAR"),
     "local memory": ("LDL", "STL"),
     "barriers and branches": ("BAR", "BRA", "EXIT", "BSSY", "BSYNC", "CALL", "WARPSYNC", "NOP", "BMOV"),
@@ -127,8 +132,6 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
     entry = source.plan.select(shape.sizes)
     if entry is None:
         raise ValueError(f"the schedule's assumptions do not hold for {shape}")
-    if source.plan.parts is not None:
-        raise CannotEvaluate("blocks share K, and parts of it are counted as written only")
     path = path_for(kernel, shape)
     assert path is not None, "an entry belongs to a path"
     function = binary.functions[entry.name]
@@ -203,7 +206,7 @@ def _operand(kernel: Kernel, access: AccessTotal, base: int) -> OperandName:
     if access.space == "global":
         # Offsets from pointers are not negative, and less than what lies between two of them.
         place = access.lowest >> _POINTER_BITS
-        return next(name for name, pointer in _POINTERS.items() if place == pointer >> _POINTER_BITS)
+        return next((name for name, start in _POINTERS.items() if place == start >> _POINTER_BITS), "C")
     assert kernel.staging is not None
     # Slots follow each other, and in each B's tile follows A's.
     first, second = (tile_bytes(staging.tile.words) for staging in kernel.staging)
@@ -238,6 +241,14 @@ def _counts(execution: Execution) -> _Counts:
     return _Counts(execution.issued, execution.threads, execution.accesses)
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block: its number along the grid's first axis, and its part of K."""
+
+    number: int
+    part: PartClass
+
+
 class _Runner:
     def __init__(self, kernel: Kernel, source: CudaSource, function: Function, shape: Shape) -> None:
         self.kernel, self.source, self.function, self.shape = kernel, source, function, shape
@@ -246,16 +257,18 @@ class _Runner:
         slots = kernel.staging[0].tile.slots if kernel.staging is not None else 1
         # Slots take turns, unrolled iterations and alignment of tiles repeat: after this many tiles all do.
         self.period = lcm(_UNROLLED, slots) if kernel.staging is not None else 4 * _UNROLLED
+        self.parts = kernel.split.parts.value if kernel.split is not None else 1
+        self.runs: dict[tuple[_Block, int], _Counts] = {}
 
     def launch(self) -> tuple[_Counts, NDArray[np.float64]]:
         """(counts of the launch, instructions that one more K tile costs an inner block)."""
         total: _Counts | None = None
         slope: NDArray[np.float64] = np.zeros(len(self.function.code))
         for block, times in self._classes():
-            counts, growth = self._block(block)
+            counts = self._block(block)
             row = counts.vector() * times
             if total is None:
-                total, slope = counts.with_vector(row), growth
+                total, slope = counts.with_vector(row), self._slope(block)
             else:
                 total = _dearest(total, counts).with_vector(total.vector() + row)
         if total is None:
@@ -264,37 +277,48 @@ class _Runner:
             return _Counts(issued, threads, {}), slope
         return total, slope
 
-    def _block(self, block: int) -> tuple[_Counts, NDArray[np.float64]]:
-        tiles, period = -(-self.shape.k // self.depth), self.period
+    def _block(self, block: _Block) -> _Counts:
+        tiles, period = block.part.tiles, self.period
         base = period + tiles % period
-        small, large = (_counts(self._run(block, n)) for n in (base, base + period))
+        if tiles <= base + period:
+            return self._run(block, tiles)
+        small, large, largest = (self._run(block, base + n * period) for n in range(3))
         growth = large.vector() - small.vector()
-        slope = growth[: len(small.issued)] / period
-        if tiles < base:
-            return _counts(self._run(block, tiles)), slope
-        if tiles == base:
-            return small, slope
-        largest = _counts(self._run(block, base + 2 * period)) if tiles > base + period else large
-        if tiles > base + period and not np.array_equal(largest.vector() - large.vector(), growth):
-            return _counts(self._run(block, tiles)), slope
-        return small.with_vector(small.vector() + growth * ((tiles - base) // period)), slope
+        if not np.array_equal(largest.vector() - large.vector(), growth):
+            return self._run(block, tiles)
+        return small.with_vector(small.vector() + growth * ((tiles - base) // period))
 
-    def _run(self, block: int, tiles: int) -> Execution:
-        """Runs a block with as many K tiles, the last one as full as the shape's."""
-        all_tiles = -(-self.shape.k // self.depth)
-        k = self.shape.k - (all_tiles - tiles) * self.depth
-        plan = self.source.plan
-        return run_block(self.function, self._constants(max(k, 0)), block, plan.threads)
+    def _slope(self, block: _Block) -> NDArray[np.float64]:
+        """Instructions that one more K tile costs a block, on average over a period."""
+        base = self.period + block.part.tiles % self.period
+        growth = self._run(block, base + self.period).issued - self._run(block, base).issued
+        return growth / self.period
+
+    def _run(self, block: _Block, tiles: int) -> _Counts:
+        """Runs a block with as many K tiles, each other part of K longer or shorter by the same number.
+
+        The part then begins at another K tile, and the last one is as full as the shape's.
+        """
+        if (block, tiles) not in self.runs:
+            more = (tiles - block.part.tiles) * self.parts
+            constants = self._constants(max(self.shape.k + more * self.depth, 0))
+            threads = self.source.plan.threads
+            self.runs[block, tiles] = _counts(
+                run_block(self.function, constants, block.number, threads, block.part.first)
+            )
+        return self.runs[block, tiles]
 
     def _constants(self, k: int) -> dict[int, int]:
         """Constant bank 0: the arguments as a C struct; the words before it are the driver's."""
         shape = self.shape
         values: dict[str, int | float] = {**shape.sizes, "K": k, "alpha": 1.0, "beta": 0.0}
         values.update(_POINTERS.items())
-        layout = {"int": "i", "float": "f"}
-        kinds = [layout.get(parameter.ctype, "Q") for parameter in self.source.plan.parameters]
+        plan, layout = self.source.plan, {"int": "i", "float": "f"}
+        if plan.workspace is not None:
+            values[plan.workspace.parameter.name] = _WORKSPACE
+        kinds = [layout.get(parameter.ctype, "Q") for parameter in plan.entry_parameters]
         packed = struct.pack(
-            "@" + "".join(kinds), *(values[parameter.name] for parameter in self.source.plan.parameters)
+            "@" + "".join(kinds), *(values[parameter.name] for parameter in plan.entry_parameters)
         )
         packed += bytes(-len(packed) % 4)
         start = next(base for capability, base in _ARGUMENTS if self.kernel.spec.target.number >= capability)
@@ -302,26 +326,31 @@ class _Runner:
         words.update({start + 4 * at: word for at, (word,) in enumerate(struct.iter_unpack("<I", packed))})
         return words
 
-    def _classes(self) -> Iterable[tuple[int, int]]:
-        """(a block's number, how many blocks are like it)."""
+    def _classes(self) -> Iterable[tuple[_Block, int]]:
+        """(a block, how many blocks are like it)."""
         problem, shape = self.kernel.spec.problem, self.shape
         # Floats from row to row of A and C, and from column to column of B and C.
         row_a = shape.lda if problem.a.strided == "M" else 1
         col_b = shape.ldb if problem.b.strided == "N" else 1
-        row_c, col_c = (shape.ldc, 1) if problem.c.strided == "M" else (1, shape.ldc)
+        ld_c, _ = output_steps(self.kernel, shape)
+        row_c, col_c = (ld_c, 1) if problem.c.strided == "M" else (1, ld_c)
         rows = axis_classes(shape.m, self.kernel.block_m.value, (row_a, row_c))
         cols = axis_classes(shape.n, self.kernel.block_n.value, (col_b, col_c))
+        parts = part_classes(self.kernel, shape)
         times: Counter[tuple[int, ...]] = Counter()
-        tiles: dict[tuple[int, ...], Tile] = {}
-        for row, col in product(rows, cols):
-            (at_a, row_at_c), (at_b, col_at_c) = row.residues, col.residues
-            key = (at_a, at_b, (row_at_c + col_at_c) % ALIGNMENT, row.left, col.left)
-            tiles.setdefault(key, (row.first, col.first))
-            times[key] += row.times * col.times
+        found: dict[tuple[int, ...], tuple[Tile, PartClass]] = {}
+        for row, col, part in product(rows, cols, parts):
+            (row_at_a, row_at_c), (col_at_b, col_at_c) = row.residues, col.residues
+            part_at_a, part_at_b, part_at_c = part.residues
+            at = (row_at_a + part_at_a, col_at_b + part_at_b, row_at_c + col_at_c + part_at_c)
+            key = (*(place % ALIGNMENT for place in at), row.left, col.left, part.depth)
+            found.setdefault(key, ((row.first, col.first), part))
+            times[key] += row.times * col.times * part.times
         if len(times) > _MAX_CLASSES:
             raise CannotEvaluate(f"there are {len(times)} different classes of blocks")
-        numbers = blocks_of(self.kernel.grid, blocks(self.kernel, shape), tiles.values())
-        return [(numbers[tiles[key]], count) for key, count in times.items()]
+        tiles = {tile for tile, _ in found.values()}
+        numbers = blocks_of(self.kernel.grid, blocks(self.kernel, shape), tiles)
+        return [(_Block(numbers[tile], part), times[key]) for key, (tile, part) in found.items()]
 
 
 def _dearest(one: _Counts, other: _Counts) -> _Counts:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gemmdsl.analysis.access import Access, summed
+from gemmdsl.analysis.access import Access, Kind, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu_report import Measured, SharedOp
 from gemmdsl.analysis.occupancy import Occupancy
@@ -26,6 +26,11 @@ _L1 = "l1tex__{}_pipe_lsu_mem_{}_op_{}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _ASYNC = "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts_cache_{}.sum"
 _CODES: tuple[tuple[Literal["load", "store"], str], ...] = (("load", "ld"), ("store", "st"))
+# Atomic additions whose result nobody reads are reductions; either name may be theirs.
+_GLOBAL_CODES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    *((kind, (code,)) for kind, code in _CODES),
+    ("add", ("red", "atom")),
+)
 _CONFLICTS = _L1.format("data_bank_conflicts", "shared", "{}")
 # By instruction: where the profiler has such counters.
 _OWN = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -99,8 +104,11 @@ class Comparison:
         return None if difference is None else abs(difference) <= self.tolerance
 
 
-def metrics(asynchronous: bool) -> tuple[str, ...]:
-    """The counters to ask for; those of asynchronous copies exist only where there can be some."""
+def metrics(asynchronous: bool, adding: bool) -> tuple[str, ...]:
+    """The counters to ask for; those of asynchronous copies exist only where there can be some.
+
+    `adding`: also those of atomic additions.
+    """
     found = [
         "launch__registers_per_thread",
         *(_LIMIT.format(limit) for limit in _LIMITS),
@@ -113,8 +121,11 @@ def metrics(asynchronous: bool) -> tuple[str, ...]:
         found.append(f"smsp__inst_executed_op_shared_{code}.sum")
         found.append(_WAVEFRONTS.format(code))
         found.append(_CONFLICTS.format(code))
-        found.append(_L1.format("t_requests", "global", code))
-        found.append(_L1.format("t_sectors", "global", code))
+    for kind, codes in _GLOBAL_CODES:
+        if adding or kind != "add":
+            found += [
+                _L1.format(what, "global", code) for code in codes for what in ("t_requests", "t_sectors")
+            ]
     if asynchronous:
         for what in ("requests", "sectors"):
             found += [_ASYNC.format(what, cache) for cache in ("access", "bypass")]
@@ -122,13 +133,17 @@ def metrics(asynchronous: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def collect(tool: str, entry: str, asynchronous: bool, report: str, program: Sequence[str]) -> Words:
+def collect(tool: str, entry: str, accesses: Sequence[Access], report: str, program: Sequence[str]) -> Words:
     """The words that profile the second launch of `entry`, the first one that reads no C (beta is 0).
+
+    Counters are those that the predicted `accesses` have.  Other kernels of a call have other names.
 
     The clocks stay as they are: counts do not depend on them, and times are then those of other runs.
     """
     launches = ("--kernel-name", f"regex:^{entry}$", "--launch-skip", "1", "--launch-count", "1")
-    return (*collecting(tool, metrics(asynchronous), report), *launches, *program)
+    asynchronous = any(access.asynchronous for access in accesses)
+    adding = any(access.kind == "add" for access in accesses)
+    return (*collecting(tool, metrics(asynchronous, adding), report), *launches, *program)
 
 
 def collecting(tool: str, asked: Sequence[str], report: str) -> Words:
@@ -193,13 +208,20 @@ def by_instruction(op: SharedOp, measured: Measured) -> float | None:
 
 def _global(accesses: Sequence[Access], counters: Mapping[str, float]) -> Iterator[Comparison]:
     """Requests and sectors; asynchronous copies are loads from global memory like any others."""
-    for kind, code in _CODES:
+    for kind, codes in _GLOBAL_CODES:
         moved = summed(accesses, "global", kind, None)
-        requests, sectors = (
-            counters.get(_L1.format(what, "global", code)) for what in ("t_requests", "t_sectors")
-        )
+        if kind == "add" and not moved.requests:
+            continue
+        requests, sectors = (_counted(counters, what, codes) for what in ("t_requests", "t_sectors"))
         yield _exact(f"global {kind} requests", moved.requests, requests)
         yield _within(f"global {kind} sectors", moved.cost, sectors, SECTOR_TOLERANCE)
+
+
+def _counted(counters: Mapping[str, float], what: str, codes: tuple[str, ...]) -> float | None:
+    """The sum of the counters of these operations on global memory; None where none of them was measured."""
+    names = [_L1.format(what, "global", code) for code in codes]
+    found = [counters[name] for name in names if name in counters]
+    return sum(found) if found else None
 
 
 def _copies(accesses: Sequence[Access], measured: Measured) -> Iterator[Comparison]:

@@ -100,17 +100,25 @@ def k_tiles(kernel: Kernel, shape: Shape) -> int:
 
 def part_tiles(kernel: Kernel, shape: Shape) -> tuple[int, ...]:
     """Tiles along K of each block that shares a tile of C; of the one block where none do."""
-    all_tiles = k_tiles(kernel, shape)
-    if kernel.split is None or kernel.block_k is None:
-        return (all_tiles,)
+    if kernel.block_k is None:
+        return (k_tiles(kernel, shape),)
+    return tuple(ceil_div(depth, kernel.block_k.value) for _, depth in part_extents(kernel, shape))
+
+
+def part_extents(kernel: Kernel, shape: Shape) -> tuple[tuple[int, int], ...]:
+    """(where it begins, how long it is) of each part of K that blocks share; all of it where none do."""
+    if kernel.split is None:
+        return ((0, shape.k),)
+    numbers = np.arange(kernel.split.parts.value)
     env: dict[str, Array | int] = {
         WHOLE.name: shape.k,
-        ALL_TILES.name: all_tiles,
-        SPLIT.name: np.arange(kernel.split.parts.value),
+        ALL_TILES.name: k_tiles(kernel, shape),
+        SPLIT.name: numbers,
     }
     env[K_FIRST.name] = evaluate(kernel.split.first, env)
-    depths = np.asarray(evaluate(kernel.split.depth, env)).tolist()
-    return tuple(ceil_div(depth, kernel.block_k.value) for depth in depths)
+    both = (env[K_FIRST.name], evaluate(kernel.split.depth, env))
+    firsts, depths = (np.broadcast_to(found, numbers.shape).tolist() for found in both)
+    return tuple(zip(firsts, depths, strict=True))
 
 
 def blocks(kernel: Kernel, shape: Shape) -> tuple[int, int]:

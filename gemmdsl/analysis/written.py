@@ -19,8 +19,9 @@ from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
 from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
 from gemmdsl.analysis.lines import Site, SourceMap
+from gemmdsl.analysis.parts import output_steps, part_classes
 from gemmdsl.analysis.sectors import sectors
-from gemmdsl.analysis.shape import Shape, blocks, by_words, ceil_div, k_tiles, part_tiles, path_for
+from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, part_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.index import Expr, Int, Var, evaluate
 from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, Path, Staging, StoreOutput, StorePart, walk
@@ -285,14 +286,13 @@ class _Writer:
         threads, width = self.kernel.threads, self.kernel.c_vector.value
         ends = next(s for s in walk(self.kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
         kind: Kind = "add" if isinstance(ends, AddOutput) else "store"
-        starts: tuple[int, ...] = (0,)
-        ld, known = self.shape.ldc, "C" in self.path.aligned
-        if isinstance(ends, AddOutput):
-            starts = (0,) * sum(tiles > 0 for tiles in part_tiles(self.kernel, self.shape))
-        elif isinstance(ends, StorePart):
-            lines, length = self.shape.extent(c.strided), self.shape.extent(c.contiguous)
-            ld, known = ceil_div(length, width) * width, True
-            starts = tuple(part * lines * ld for part in range(len(part_tiles(self.kernel, self.shape))))
+        known = "C" in self.path.aligned or isinstance(ends, StorePart)
+        ld, _ = output_steps(self.kernel, self.shape)
+        # Parts without anything to add are left out; they are stored as zeros.
+        starts = Counter[int]()
+        for part in part_classes(self.kernel, self.shape):
+            if part.tiles or not isinstance(ends, AddOutput):
+                starts[part.residues[2]] += part.times
         wide, single = _Tally("global", kind, _FLOAT * width), _Tally("global", kind, _FLOAT)
         rows, cols = threads.rows, threads.cols
         step_m, step_n = (1, width) if c.contiguous == "N" else (width, 1)
@@ -319,11 +319,11 @@ class _Writer:
         steps = (ld, 1) if operand.contiguous == "K" else (1, ld)
         yield from _classes((extent, self.shape.k), (fragment, depth), steps, repeats)
 
-    def _output_classes(self, c: Operand, ld: int, starts: tuple[int, ...]) -> Iterator[_Tile]:
-        """Classes of C's tiles, in matrices that begin at these floats."""
+    def _output_classes(self, c: Operand, ld: int, starts: Counter[int]) -> Iterator[_Tile]:
+        """Classes of C's tiles, in matrices that begin at these floats, each so many times."""
         steps = (ld, 1) if c.contiguous == "N" else (1, ld)
         sizes = (self.kernel.block_m.value, self.kernel.block_n.value)
-        for start, times in Counter(start % ALIGNMENT for start in starts).items():
+        for start, times in starts.items():
             for tile in _classes((self.shape.m, self.shape.n), sizes, steps, times):
                 yield replace(tile, residue=(tile.residue + start) % ALIGNMENT)
 

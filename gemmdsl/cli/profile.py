@@ -91,9 +91,8 @@ def _words(report: Model, tool: str, file: str, program: str) -> tuple[str, ...]
     """The command that profiles into a report file."""
     from gemmdsl.analysis.ncu import collect
 
-    asynchronous = any(access.asynchronous for access in report.counted)
     sizes = (str(report.shape.m), str(report.shape.n), str(report.shape.k), "1")
-    return collect(tool, _entry(report), asynchronous, file, (program, *sizes))
+    return collect(tool, _entry(report), report.counted, file, (program, *sizes))
 
 
 def _script(file: str, report: Model) -> str:

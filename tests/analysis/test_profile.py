@@ -7,15 +7,18 @@ import io
 import json
 import re
 import shlex
+from itertools import product
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from gemmdsl.analysis.access import Access, Count
 from gemmdsl.analysis.ncu import STALLS, Comparison, arbitration, compare, metrics, stalls
-from gemmdsl.analysis.ncu_report import SharedCount, read_report, shared_rows
+from gemmdsl.analysis.ncu_report import Measured, SharedCount, read_report, shared_rows
 from gemmdsl.cli import group
 from gemmdsl.explain.model import Model
+from tests import examples
 from tests.analysis.test_explain import LADDER, report
 
 COUNTERS = {
@@ -223,12 +226,38 @@ def test_stalls_are_named_in_words() -> None:
 
 
 def test_metrics_are_asked_for_once() -> None:
-    for asynchronous in (False, True):
-        asked = metrics(asynchronous)
+    for asynchronous, adding in product((False, True), repeat=2):
+        asked = metrics(asynchronous, adding)
+        assert any("_op_red." in name for name in asked) == adding
         assert len(asked) == len(set(asked))
         assert all("{" not in name for name in asked)
         assert set(COUNTERS) <= set(asked)
     assert len(STALLS) == len(set(STALLS.values()))
+
+
+def test_additions_count_as_reductions_or_atomics() -> None:
+    added = Access("global", "add", "C", "add_c", 1, 16, Count(100, 1600, 1600), None, ())
+    requests, sectors = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_" for what in ("requests", "sectors"))
+    for counters, measured in (
+        ({requests + "red.sum": 100.0, sectors + "red.sum": 1600.0}, (100, 1600)),
+        ({requests + "red.sum": 0.0, requests + "atom.sum": 100.0}, (100, None)),
+        ({}, (None, None)),
+    ):
+        rows = compare(None, (added,), model_of_v3().occupancy, Measured(counters))
+        named = {row.name: row for row in rows}
+        assert (named["global add requests"].predicted, named["global add sectors"].predicted) == (100, 1600)
+        found = (named["global add requests"].measured, named["global add sectors"].measured)
+        assert found == measured
+        assert named["global store requests"].predicted == 0
+
+
+def test_the_main_kernel_is_profiled_among_those_of_a_call() -> None:
+    split = str(examples.FOLDER / "split.gemm")
+    words = ["profile", split, "-s", "long_k", "--shape", "256x256x1024", "--script"]
+    lines = [shlex.split(line) for line in CliRunner().invoke(group, words).stdout.splitlines()]
+    assert "regex:^sgemm_long_k_fast$" in lines[2]
+    asked = lines[2][lines[2].index("--metrics") + 1].split(",")
+    assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in asked
 
 
 @pytest.mark.parametrize("text", ["", "==ERROR== no permission\n", '"ID","Kernel Name"\n"",""\n', source()])

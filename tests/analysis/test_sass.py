@@ -101,6 +101,18 @@ def test_scaled_sums(a: int, b: int, c: int, by: int) -> None:
     assert value(extended, "R4") == ((signed(a) << by >> 32) + b) & WORD
 
 
+@given(words, words, words)
+def test_extrema(a: int, b: int, c: int) -> None:
+    values = {"R1": a, "R2": b, "R3": c}
+    smallest, largest = (f"VIMNMX R4, R1, R2, {choice}" for choice in ("PT", "!PT"))
+    assert signed(value(execute(smallest, **values), "R4")) == min(signed(a), signed(b))
+    assert signed(value(execute(largest, **values), "R4")) == max(signed(a), signed(b))
+    assert value(execute("VIMNMX.U32 R4, R1, R2, PT", **values), "R4") == min(a, b)
+    found = execute("VIADDMNMX R4, R1, -R2.reuse, R3, PT", **values)
+    assert signed(value(found, "R4")) == min(signed(a - b & WORD), signed(c))
+    assert value(execute("VIADDMNMX.U32 R4, R1, R2, R3, !PT", **values), "R4") == max(a + b & WORD, c)
+
+
 @given(words, words, words, st.integers(0, 255))
 def test_truth_tables(a: int, b: int, c: int, table: int) -> None:
     expected = 0
@@ -235,6 +247,21 @@ def test_threads_that_wait_for_ever_are_told() -> None:
     code = (instruction("BSSY B1"), *parting().code[:3], *(instruction(text) for text in texts))
     with pytest.raises(CannotEvaluate, match="never come"):
         run_block(Function("f", code), {}, 0, 32)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "width", "sectors"),
+    [("RED.E.ADD.F32.FTZ.RN", 4, 16), ("REDG.E.ADD.F32x4.FTZ.RN.STRONG.GPU", 16, 16)],
+)
+def test_additions_are_accesses_of_their_own(opcode: str, width: int, sectors: int) -> None:
+    """Of the block's place along the second axis of the grid, a warp adds to words 16 bytes apart."""
+    texts = ("S2R R0, SR_TID.X", "S2UR UR4, SR_CTAID.Y", f"{opcode} desc[UR8][R0.X16+UR4], R4", "EXIT")
+    code = tuple(instruction(text) for text in texts)
+    for block_y in (0, 1):
+        done = run_block(Function("f", code), {}, 7, 32, 512 * block_y)
+        access = done.accesses[2, "global"]
+        assert (access.kind, access.width, access.requests, access.cost) == ("add", width, 1, sectors)
+        assert access.lowest == 512 * block_y
 
 
 def test_a_listing_keeps_lines_and_targets() -> None:

@@ -199,17 +199,23 @@ def shift(instruction: Instruction) -> Step:
 
 
 def extremum(instruction: Instruction) -> Step:
-    """IMNMX and VIMNMX: the smaller source where the predicate holds, else the larger one."""
+    """IMNMX and VIMNMX: the smaller source where the predicate holds, else the larger one.
+
+    VIADDMNMX: the same of a sum of two sources, and a third.
+    """
     words, unsigned = instruction.operands, "U32" in instruction.modifiers
     texts = [word for word in words[1:] if not is_predicate(word)]
     choices = [predicate_reader(word) for word in words[1:] if is_predicate(word)]
     destination, smallest = register_name(words[0]), choices[-1]
-    first, second = sources_of(texts[:2])
+    *summands, last = sources_of(texts)
 
     def run(registers: Registers, active: Mask | None) -> None:
-        a, b, flag = first(registers, active), second(registers, active), smallest(registers, active)
-        if a is None or b is None or flag is None:
+        terms = [summand(registers, active) for summand in summands]
+        b, flag = last(registers, active), smallest(registers, active)
+        known = [term for term in terms if term is not None]
+        if len(known) < len(terms) or b is None or flag is None:
             return registers.write(destination, None, active)
+        a = np.add.reduce(known, dtype=np.uint32)
         x, y = (a, b) if unsigned else (a.view(np.int32), b.view(np.int32))
         registers.write(
             destination, np.where(flag, np.minimum(x, y), np.maximum(x, y)).view(np.uint32), active

@@ -13,6 +13,7 @@ _INSTRUCTION = re.compile(
     r"(?:@(?P<negated>!?)(?P<predicate>U?P(?:T|\d+))\s+)?"
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*);"
 )
+_VECTOR = re.compile(r"^F32x(?P<count>[24])$")
 _TARGET = re.compile(r"`\(\.(?P<label>L_x_\d+)\)")
 
 
@@ -47,6 +48,9 @@ class Instruction:
         for modifier in self.modifiers:
             if modifier in ("64", "128"):
                 return int(modifier) // 8
+            # What is added is named by its kind: F32x4.
+            if match := _VECTOR.match(modifier):
+                return 4 * int(match["count"])
         return 4
 
 

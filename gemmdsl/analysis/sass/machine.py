@@ -41,13 +41,17 @@ __all__ = ["AccessTotal", "CannotEvaluate", "Execution", "run_block"]
 
 AddressReader = Callable[[Registers, "Mask | None"], "NDArray[np.int64]"]
 Space = Literal["shared", "global"]
+# Atomic additions happen in global memory alone.
+Kind = AccessKind | Literal["add"]
 
 # mnemonic -> the access it makes; copies make two.
-_MEMORY: dict[str, tuple[Space, AccessKind]] = {
+_MEMORY: dict[str, tuple[Space, Kind]] = {
     "LDS": ("shared", "load"),
     "STS": ("shared", "store"),
     "LDG": ("global", "load"),
     "STG": ("global", "store"),
+    "RED": ("global", "add"),
+    "REDG": ("global", "add"),
 }
 _ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(?P<inner>[^\]]*)\]$")
 _SCALED = re.compile(r"^(?P<register>R(?:Z|\d+))\.X(?P<scale>4|8|16)$")
@@ -70,7 +74,7 @@ class AccessTotal:
     """
 
     space: Space
-    kind: AccessKind
+    kind: Kind
     width: int
     requests: int = 0
     cost: int = 0
@@ -78,7 +82,7 @@ class AccessTotal:
     example: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     dearest: int = 0
-    lowest: int = 1 << 62
+    lowest: int = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -93,22 +97,28 @@ class Execution:
     accesses: dict[tuple[int, Space], AccessTotal] = field(default_factory=dict)
 
 
-def run_block(function: Function, constants: Mapping[int, int], block: int, threads: int) -> Execution:
-    """Runs block number `block` of `threads` threads; `constants` are the words of constant bank 0.
+def run_block(
+    function: Function, constants: Mapping[int, int], block: int, threads: int, block_y: int = 0
+) -> Execution:
+    """Runs a block of `threads` threads; `constants` are the words of constant bank 0.
+
+    `block` and `block_y` are its places along the first two axes of the grid.
 
     CannotEvaluate when the code has an instruction that this model does not know, or when an address or a
     branch depends on data.
     """
-    return _Machine(function, constants, block, threads).run()
+    warps = -(-threads // WARP_SIZE)
+    registers = Registers(warps * WARP_SIZE, dict(constants), block, block_y)
+    return _Machine(function, registers, threads).run()
 
 
 class _Machine:
-    def __init__(self, function: Function, constants: Mapping[int, int], block: int, threads: int) -> None:
+    def __init__(self, function: Function, registers: Registers, threads: int) -> None:
         self.code = function.code
         # Lanes that a last warp lacks are there, but have ended before they begin.
-        missing = -threads % WARP_SIZE
+        missing = registers.threads - threads
         threads += missing
-        self.registers = Registers(threads, dict(constants), block)
+        self.registers = registers
         self.threads = threads
         self.convergence = Convergence(threads)
         self.result = Execution(*np.zeros((2, len(self.code)), dtype=np.int64))
@@ -290,7 +300,7 @@ class _Machine:
 
         return run
 
-    def _total(self, index: int, space: Space, kind: AccessKind) -> AccessTotal:
+    def _total(self, index: int, space: Space, kind: Kind) -> AccessTotal:
         total = AccessTotal(space, kind, self.code[index].width)
         self.result.accesses[index, space] = total
         return total
@@ -339,6 +349,7 @@ def _cost(total: AccessTotal, lanes: NDArray[np.int64], sources: NDArray[np.int6
     """What all warps' executions cost: [warps][32] addresses."""
     active = lanes != INACTIVE
     if total.space == "shared":
+        assert total.kind != "add", "shared memory is not added to"
         shown = np.where(active, lanes // WORD, INACTIVE)
         cost, ideal = warps_wavefronts(total.kind, total.width, shown, sources)
     else:

@@ -35,13 +35,14 @@ class CannotEvaluate(Exception):
 class Registers:
     """The registers and predicates of `threads` threads, and the constant bank of kernel arguments."""
 
-    def __init__(self, threads: int, constants: dict[int, int], block: int) -> None:
+    def __init__(self, threads: int, constants: dict[int, int], block: int, block_y: int = 0) -> None:
         self.threads = threads
         thread = np.arange(threads, dtype=np.uint32)
         self._special = {
             "SR_TID.X": thread,
             "SR_LANEID": thread % np.uint32(WARP_SIZE),
             "SR_CTAID.X": np.full(threads, block, dtype=np.uint32),
+            "SR_CTAID.Y": np.full(threads, block_y, dtype=np.uint32),
         }
         self.constants = constants
         self.zero: Value = np.zeros(threads, dtype=np.uint32)
@@ -106,7 +107,7 @@ class Registers:
 
     def special(self, name: str) -> Value:
         """A special register; those of axes and clusters that are not used are zero."""
-        zeros = ("SR_TID.Y", "SR_TID.Z", "SR_CTAID.Y", "SR_CTAID.Z", "SR_CgaCtaId")
+        zeros = ("SR_TID.Y", "SR_TID.Z", "SR_CTAID.Z", "SR_CgaCtaId")
         if name in zeros:
             return self.zero
         if name not in self._special:

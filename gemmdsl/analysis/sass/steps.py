@@ -124,6 +124,7 @@ _MAKERS: dict[str, Callable[[Instruction], Step]] = {
     "FSEL": predicates.select,
     "IMNMX": arithmetic.extremum,
     "VIMNMX": arithmetic.extremum,
+    "VIADDMNMX": arithmetic.extremum,
     "MOV": _move,
     "LDC": _move,
     "LDCU": _move,

@@ -1,6 +1,6 @@
-// sgemm_deep: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
+// sgemm_deep_tile: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
 //
-// source    unroll.gemm, schedule deep (gemm 1)
+// source    unroll.gemm, schedule deep_tile (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
 // passes    register_blocking, stage_shared, transpose, pad, vectorise, async_copies, fragments,
@@ -334,8 +334,9 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 // Requires M % 128 == 0; N % 128 == 0; K % 32 == 0; B, C at multiples of 16 bytes, ldb, ldc
 // multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
+sgemm_deep_tile_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                     int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
@@ -343,8 +344,9 @@ sgemm_deep_fast(int M, int N, int K, float alpha, const float* __restrict__ A, i
 
 // Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
+sgemm_deep_tile_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                     int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
@@ -352,9 +354,9 @@ sgemm_deep_edge(int M, int N, int K, float alpha, const float* __restrict__ A, i
 
 // Right for every size, leading dimension and alignment.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
-                   int ldc) {
+sgemm_deep_tile_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                        int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
@@ -416,8 +418,9 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 }  // namespace
 
 // Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
-extern "C" int sgemm_deep(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
-                          int ldb, float beta, float* C, int ldc, cudaStream_t stream) {
+extern "C" int sgemm_deep_tile(int M, int N, int K, float alpha, const float* A, int lda,
+                               const float* B, int ldb, float beta, float* C, int ldc,
+                               cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
   if (lda < K || lda < 1) return LEADING_DIMENSION;
   if (ldb < N || ldb < 1) return LEADING_DIMENSION;
@@ -438,10 +441,13 @@ extern "C" int sgemm_deep(int M, int N, int K, float alpha, const float* A, int 
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
-    return launch(sgemm_deep_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+    return launch(sgemm_deep_tile_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
   }
   if (vectors) {
-    return launch(sgemm_deep_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+    return launch(sgemm_deep_tile_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
   }
-  return launch(sgemm_deep_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  return launch(sgemm_deep_tile_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                ldc);
 }

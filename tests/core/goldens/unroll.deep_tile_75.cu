@@ -1,6 +1,6 @@
-// sgemm_deep_75: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
+// sgemm_deep_tile_75: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
 //
-// source    unroll.gemm, schedule deep_75 (gemm 1)
+// source    unroll.gemm, schedule deep_tile_75 (gemm 1)
 // target    sm_75
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
 // passes    register_blocking, stage_shared, transpose, pad, vectorise, unroll, specialise
@@ -369,9 +369,9 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
 // Requires M % 96 == 0; N % 96 == 0; K % 24 == 0; A, B at multiples of 16 bytes, lda, ldb multiples
 // of 4; C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_75_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
-                   int ldc) {
+sgemm_deep_tile_75_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                        int ldc) {
   __shared__ Stage stage;
   compute_block<true, true>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
@@ -379,18 +379,18 @@ sgemm_deep_75_fast(int M, int N, int K, float alpha, const float* __restrict__ A
 // Requires A, B at multiples of 16 bytes, lda, ldb multiples of 4; C at multiples of 8 bytes, ldc
 // multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_75_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
-                   int ldc) {
+sgemm_deep_tile_75_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                        int ldc) {
   __shared__ Stage stage;
   compute_block<false, true>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm_deep_75_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
-                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
-                      int ldc) {
+sgemm_deep_tile_75_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                           const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                           int ldc) {
   __shared__ Stage stage;
   compute_block<false, false>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
@@ -445,9 +445,9 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 }  // namespace
 
 // Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
-extern "C" int sgemm_deep_75(int M, int N, int K, float alpha, const float* A, int lda,
-                             const float* B, int ldb, float beta, float* C, int ldc,
-                             cudaStream_t stream) {
+extern "C" int sgemm_deep_tile_75(int M, int N, int K, float alpha, const float* A, int lda,
+                                  const float* B, int ldb, float beta, float* C, int ldc,
+                                  cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
   if (lda < K || lda < 1) return LEADING_DIMENSION;
   if (ldb < N || ldb < 1) return LEADING_DIMENSION;
@@ -468,11 +468,13 @@ extern "C" int sgemm_deep_75(int M, int N, int K, float alpha, const float* A, i
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
   const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
-    return launch(sgemm_deep_75_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+    return launch(sgemm_deep_tile_75_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
   }
   if (vectors) {
-    return launch(sgemm_deep_75_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+    return launch(sgemm_deep_tile_75_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
   }
-  return launch(sgemm_deep_75_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+  return launch(sgemm_deep_tile_75_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                 ldc);
 }
