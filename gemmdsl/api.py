@@ -66,6 +66,11 @@ class CompiledKernel:
         """
         return replace(self, cuda=replace(self.cuda, text=text))
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether the text is another one than the compiler emits."""
+        return self.cuda.text != compile_spec(self.spec).text
+
     def run(
         self,
         a: Any,
@@ -98,15 +103,18 @@ class CompiledKernel:
         `checked`, the first race, access outside of an array, misaligned vector or read of what nobody wrote
         ends the run.
 
-        Raises LaunchError when the arguments do not fit or the run is ended, GpuError and ToolError for what
-        is missing, and ValueError for an unknown device or an argument that is not for it.
+        Raises LaunchError when the arguments do not fit, the device included, or the run is ended, and
+        GpuError and ToolError for what is missing.
         """
+        from gemmdsl.launch_errors import shortened, unusable
+
         match = _DEVICE.fullmatch(device)
         if match is None:
-            raise ValueError(f'device is {device!r}, and has to be "cpu", "gpu" or "gpu:N"')
+            raise unusable("device", f'device is {shortened(device)}, and has to be "cpu", "gpu" or "gpu:N"')
         if device == "cpu":
-            if out is not None or stream is not None:
-                raise ValueError("out and stream are for a GPU")
+            for name, given in (("out", out), ("stream", stream)):
+                if given is not None:
+                    raise unusable(name, f'{name} is for a GPU: device="gpu", and not "cpu"')
             from gemmdsl.emulator.run import run
 
             return run(
@@ -123,8 +131,12 @@ class CompiledKernel:
                 order=order,
                 checked=checked,
             )
-        if (lda, ldb, ldc, entry, order, checked) != (None, None, None, None, "forward", False):
-            raise ValueError("lda, ldb, ldc, entry, order and checked are for the CPU")
+        for name, changed in (
+            *(("lda", lda is not None), ("ldb", ldb is not None), ("ldc", ldc is not None)),
+            *(("entry", entry is not None), ("order", order != "forward"), ("checked", checked)),
+        ):
+            if changed:
+                raise unusable(name, f'{name} is for the CPU: device="cpu", and not "{device}"')
         from gemmdsl import runtime
 
         gpu = runtime.gpu(int(match["index"] or 0))

@@ -65,18 +65,19 @@ def scalars(problem: Problem, alpha: object, beta: object) -> tuple[float, float
 def _scalar(name: str, value: object) -> float:
     # Text has neither of these, though float() would take it.
     if not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
-        raise unusable(name, f"{name} is {_shortened(value)}, and a number is needed")
+        raise unusable(name, f"{name} is {shortened(value)}, and a number is needed")
     try:
         number = float(value)  # type: ignore[arg-type]
     except OverflowError as problem:
         raise unusable(name, f"{name} is too large for a float") from problem
     except (TypeError, ValueError) as problem:
-        raise unusable(name, f"{name} is {_shortened(value)}, and a number is needed") from problem
+        raise unusable(name, f"{name} is {shortened(value)}, and a number is needed") from problem
     # Beyond the largest float it is infinity.
     return ctypes.c_float(number).value
 
 
-def _shortened(value: object) -> str:
+def shortened(value: object) -> str:
+    """The value as Python writes it, on one line that is not too long for a message."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:
@@ -94,10 +95,10 @@ def check_range(source: CudaSource, arguments: Mapping[str, int]) -> None:
         try:
             value = operator.index(arguments[name])
         except TypeError as problem:
-            shown = _shortened(arguments[name])
+            shown = shortened(arguments[name])
             raise unusable(name, f"{name} is {shown}, and an integer is needed") from problem
         if not -_INT_MAX - 1 <= value <= _INT_MAX:
-            raise unusable(name, f"{name} = {_shortened(value)} is no 32-bit integer")
+            raise unusable(name, f"{name} = {shortened(value)} is no 32-bit integer")
 
 
 def check_sizes(source: CudaSource, arguments: Mapping[str, int]) -> None:
@@ -198,12 +199,12 @@ def _violated(
 ) -> tuple[str, str]:
     match condition:
         case Multiple(axis):
-            return axis, f"{axis} = {arguments[axis]}, and the schedule assumes {condition}"
+            return axis, f"{axis} = {arguments[axis]}, and {source.plan.launcher} assumes {condition}"
         case Aligned(name):
             operand = source.problem.operand(name)
             return name, (
                 f"{name} = {arguments[name]:#x} with {operand.ld} = {arguments[operand.ld]},"
-                f" and the schedule assumes {condition}"
+                f" and {source.plan.launcher} assumes {condition}"
             )
 
 

@@ -119,7 +119,9 @@ class Verdict:
         if self.where is None:
             return "nothing to compare"
         if self.ok:
-            return f"max error {self.max_error:.3g}, {self.max_ratio:.2g} of the bound"
+            if not self.max_error:
+                return "no rounding error at all"
+            return f"largest error {self.max_error:.3g}; {self.max_ratio:.2g} of what rounding may add up to"
         elements = f"{self.wrong} element{'s' * (self.wrong > 1)}"
         row, column = self.where
         return f"{elements} wrong, worst C[{row}, {column}] = {self.got:.9g} where {self.want:.9g} is right"

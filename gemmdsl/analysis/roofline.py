@@ -39,18 +39,23 @@ class Intensity:
 class Waves:
     """How the blocks of a launch fill the GPU.
 
-    `waves` counts blocks over all that are resident at a time; `lost` is the part of the GPU's time that the
-    SMs with fewer blocks than the busiest one stand idle, in [0, 1].  `rows` and `cols` are the rows and
-    columns of tiles of C in which the first wave's blocks lie: tiles of A and of B that it reads for each K
-    tile, which the L2 cache hands to the blocks that share them.
+    `waves` counts blocks over all that are resident at a time.  Blocks are dealt evenly to `sms` SMs: the
+    busiest one gets `most` of them, and `lost` is the part of the GPU's time that SMs with fewer stand idle,
+    in [0, 1].  `rows` and `cols` are the rows and columns of tiles of C in which the first wave's blocks lie:
+    tiles of A and of B that it reads for each K tile, which the L2 cache hands to the blocks that share them.
+    `parts` is how many parts of K those blocks multiply, each of which reads tiles of its own; 1 where K is
+    not shared.
     """
 
     blocks: int
     resident: int
     waves: float
+    sms: int
+    most: int
     lost: float
     rows: int
     cols: int
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +109,23 @@ def _intensity(tier: str, floats_per_fma: float) -> Intensity:
 
 def waves(kernel: Kernel, shape: Shape, occupancy: Occupancy) -> Waves:
     per_m, per_n = blocks(kernel, shape)
+    tiles = per_m * per_n
     # A block without a part of K is done at once.
-    busy = sum(tiles > 0 for tiles in part_tiles(kernel, shape)) if kernel.split is not None else 1
-    count, sms = per_m * per_n * busy, kernel.spec.target.gpu.sms
+    busy = sum(depth > 0 for depth in part_tiles(kernel, shape)) if kernel.split is not None else 1
+    count, sms = tiles * busy, kernel.spec.target.gpu.sms
     resident = max(1, occupancy.blocks) * sms
-    busiest = ceil_div(count, sms)
-    lost = 1 - count / (busiest * sms) if count else 0.0
+    most = ceil_div(count, sms)
+    lost = 1 - count / (most * sms) if count else 0.0
+    first = min(count, resident)
+    # The first axis of the grid goes through the tiles of C, the second one through the parts of K.
     env: dict[str, Array | int] = {
-        BLOCK.name: np.arange(min(count, resident)),
+        BLOCK.name: np.arange(min(first, tiles)),
         BLOCKS_M.name: per_m,
         BLOCKS_N.name: per_n,
     }
     rows, cols = (len(np.unique(evaluate(part, env))) for part in (kernel.grid.row, kernel.grid.col))
-    return Waves(count, resident, count / resident, lost, rows, cols)
+    parts = ceil_div(first, tiles) if tiles else 1
+    return Waves(count, resident, count / resident, sms, most, lost, rows, cols, max(1, parts))
 
 
 def roofline(

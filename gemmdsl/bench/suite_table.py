@@ -36,6 +36,7 @@ _PRODUCT_KEYS = ("shape", "layout", "pad", "name", "schedule")
 _SHAPE = re.compile(r"([0-9]{1,10})(?:x([0-9]{1,10})x([0-9]{1,10}))?")
 _LARGEST = 2**31 - 1
 _LARGEST_PAD = 2**16
+_COLUMN_MAJOR = " with a column-major C"
 _START = re.compile(r"^[ \t]*(?:\{|\[\[[ \t]*products[ \t]*\]\])", re.MULTILINE)
 _AT = re.compile(r" \(at line ([0-9]+), column ([0-9]+)\)| \(at end of document\)")
 
@@ -81,7 +82,7 @@ class Table:
 def layout_of(problem: Problem) -> str:
     """As in a table, for a row-major C; for a column-major one it is none of them."""
     letters = "".join("N" if one.order is Order.ROW else "T" for one in (problem.a, problem.b))
-    return letters if problem.c.order is Order.ROW else f"{letters} with a column-major C"
+    return letters if problem.c.order is Order.ROW else f"{letters}{_COLUMN_MAJOR}"
 
 
 def load_table(path: str | PathLike[str]) -> Table:
@@ -217,8 +218,10 @@ class _Reading:
             return
         others = [f"`{other}`" for other, listed in schedules.items() if listed.layout == product.layout]
         told = f"`{name}` computes {layout}, and this product is {product.layout}"
-        offered = f"for {product.layout} there is {', '.join(others)}" if others else ""
-        self._report("G957", told, "schedule", place, help=offered)
+        offered = [f"for {product.layout} there is {', '.join(others)}"] if others else []
+        if layout.removesuffix(_COLUMN_MAJOR) != layout:
+            offered.insert(0, "the products of a suite have a row-major C")
+        self._report("G957", told, "schedule", place, help="; ".join(offered))
 
     def _unknown(self, row: Mapping[str, Any], known: Iterable[str], place: Span | None) -> None:
         for key in row:

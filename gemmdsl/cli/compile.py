@@ -82,7 +82,9 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[Kind
     show_default=True,
     help="What to make: cu, header, main, ptx, cubin; so is a shared library for the CPU.",
 )
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="What ptx, cubin and so are for.")
+@click.option(
+    "--device", type=click.Choice(["cpu", "gpu"]), help="What it is for: so for cpu, ptx and cubin for gpu."
+)
 def command(
     file: str,
     schedule: str | None,
@@ -98,7 +100,7 @@ def command(
     to a folder, or beside FILE under its name and their own endings.  Files appear once everything has
     compiled; if anything fails, none does.
 
-    With --emit so --device cpu, the launcher is for programs without a GPU: the emulator runs the kernel on
+    With --emit so, the launcher is for programs without a GPU: the emulator runs the kernel on
     matrices in the host's memory.
     """
     _refuse_device(device, emit)
@@ -156,7 +158,7 @@ def _places(
 
 def _refuse_device(device: str | None, emit: tuple[Kind, ...]) -> None:
     """UsageError for a kind that is for another device than the one named."""
-    if Kind.SO in emit and device != "cpu":
+    if Kind.SO in emit and device == "gpu":
         raise click.UsageError("--emit so is for --device cpu")
     for kind in (Kind.PTX, Kind.CUBIN):
         if kind in emit and device == "cpu":

@@ -47,13 +47,17 @@ def report(problem: Exception | KeyboardInterrupt) -> int:
             return report(GemmError([error("G712", f"there is not enough memory: {problem}", help=help)]))
         case GemmError():
             click.echo(render_all(problem.diagnostics), nl=False, err=True)
-            codes = [finding.code for finding in problem.diagnostics]
-            return MISUSE if any(code.startswith(_NOT_THE_INPUT) for code in codes) else WRONG_INPUT
+            return WRONG_INPUT if of_the_input(problem) else MISUSE
         case _:
             if os.environ.get(_DEBUG) == "1":
                 traceback.print_exception(problem)
             click.echo(render(_internal(problem)), err=True)
             return MISUSE
+
+
+def of_the_input(problem: GemmError) -> bool:
+    """Whether a change of the input can mend it."""
+    return not any(finding.code.startswith(_NOT_THE_INPUT) for finding in problem.diagnostics)
 
 
 def _forget_output() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from gemmdsl.cli.options import FileName, ShapeType, keep_inputs
+from gemmdsl.cli.options import FileName, ShapeType, is_terminal, keep_inputs
 
 _STDOUT = "-"
 
@@ -22,7 +23,12 @@ _STDOUT = "-"
     show_default=True,
     help="Sizes of the product, or one number for all three.",
 )
-@click.option("--suggest", is_flag=True, help="Look for schedules with fewer wavefronts.")
+@click.option(
+    "--suggest",
+    is_flag=True,
+    help="Look for schedules with fewer wavefronts; compiles each of them, where there is a toolkit, which"
+    " takes up to a minute.",
+)
 @click.option("--no-compile", is_flag=True, help="Leave the machine code out.")
 @click.option(
     "--output-format",
@@ -58,7 +64,16 @@ def command(
     spec = program.spec(schedule, target)
     for sentence in spec.fallbacks:
         click.echo(f"note: {sentence}", err=True)
-    report = model(program, spec, tight(spec.problem, *shape), compile=not no_compile, suggest=suggest)
+    wanted = tight(spec.problem, *shape)
+    with click.progressbar(
+        length=1, label="changes tried", file=sys.stderr, hidden=not (suggest and is_terminal(sys.stderr))
+    ) as bar:
+
+        def tried(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        report = model(program, spec, wanted, compile=not no_compile, suggest=suggest, progress=tried)
     match output_format:
         case "json":
             from gemmdsl.explain.document import document

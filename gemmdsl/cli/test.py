@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from gemmdsl.cli.options import FileName, is_terminal, sanitizers
+from gemmdsl.testing.failures import FAILURES
 
 if TYPE_CHECKING:
     from gemmdsl.api import CompiledKernel
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gemmdsl.testing.trial import Device
 
 _WRONG_RESULT = 1
-_FOLDER = ".gemmdsl/failures"
 
 
 @click.command()
@@ -47,7 +47,7 @@ _FOLDER = ".gemmdsl/failures"
     "--failures",
     type=FileName(),
     metavar="FOLDER",
-    default=_FOLDER,
+    default=FAILURES,
     show_default=True,
     help="Where failing cases are kept; those of earlier runs are tried first.",
 )

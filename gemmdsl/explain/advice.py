@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.banks import BANKS
@@ -104,15 +105,18 @@ def suggestions(program: Program, spec: Spec) -> tuple[Suggestion, ...]:
     start_options = options_of(declared.entries)
     base = build(spec)
     start = _Candidate(start_options, (), base, cost_of(base))
-    level, best, found = [start], start, []
+    level, best = [start], start
+    found: list[Suggestion] = []
     for _ in range(_MOST_CHANGES):
         level = sorted(_neighbours(level, spec, base), key=_order)[:_KEPT]
         if not level:
             break
         if level[0].cost.rank < best.cost.rank:
             best = level[0]
-            found.append(_suggestion(program, spec, best))
-    return tuple(suggestion for suggestion in found if suggestion is not None)
+            suggestion = _suggestion(program, spec, best, [one.name for one in found])
+            if suggestion is not None:
+                found.append(suggestion)
+    return tuple(found)
 
 
 def _order(candidate: _Candidate) -> tuple[object, ...]:
@@ -154,9 +158,14 @@ def _resident(kernel: Kernel) -> int:
     return occupancy(kernel.spec.target, threads, estimated_registers(kernel), kernel.shared_bytes).blocks
 
 
-def _suggestion(program: Program, spec: Spec, candidate: _Candidate) -> Suggestion | None:
-    """The candidate as a schedule of the file, if the front end accepts that text."""
-    name = _free_name(program, spec.schedule.name)
+def _suggestion(
+    program: Program, spec: Spec, candidate: _Candidate, taken: Collection[str] = ()
+) -> Suggestion | None:
+    """The candidate as a schedule of the file, if the front end accepts that text.
+
+    Names that are `taken` are those of suggestions that are to stand beside it.
+    """
+    name = _free_name(spec.schedule.name, {*program.declared, *taken})
     text = schedule_text(name, spec.schedule.name, candidate.changes)
     try:
         checked = loads(_with(program, text), program.source.name).spec(name, spec.target.name)
@@ -173,11 +182,8 @@ def _suggestion(program: Program, spec: Spec, candidate: _Candidate) -> Suggesti
     )
 
 
-def _free_name(program: Program, parent: str) -> str:
-    name, number = f"{parent}{_SUFFIX}", 2
-    while name in program.declared:
-        name, number = f"{parent}{_SUFFIX}_{number}", number + 1
-    return name
+def _free_name(parent: str, taken: Collection[str]) -> str:
+    return next(name for number in count(1) if (name := f"{parent}{_SUFFIX}_{number}") not in taken)
 
 
 def _with(program: Program, text: str) -> str:

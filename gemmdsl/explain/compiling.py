@@ -36,7 +36,9 @@ def machine_code(kernel: Kernel, source: CudaSource, shape: Shape) -> tuple[Comp
     try:
         return compiled(kernel, source, build(source), shape), ""
     except ToolError as problem:
-        return None, problem.diagnostics[0].message
+        finding = problem.diagnostics[0]
+        helps = [note.text for note in finding.notes if note.label == "help"]
+        return None, "; ".join([finding.message, *helps])
     except CannotEvaluate as problem:
         return None, f"the machine code has something unknown: {problem}"
 

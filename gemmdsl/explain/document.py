@@ -95,7 +95,12 @@ def _report(report: Model, program: Program) -> dict[str, Any]:
             "binding": roof.binding,
             "waves": roof.waves.waves,
             "lost_to_last_wave": roof.waves.lost,
-            "first_wave": {"rows_of_tiles": roof.waves.rows, "columns_of_tiles": roof.waves.cols},
+            "most_blocks_of_an_sm": roof.waves.most,
+            "first_wave": {
+                "rows_of_tiles": roof.waves.rows,
+                "columns_of_tiles": roof.waves.cols,
+                "parts_of_k": roof.waves.parts,
+            },
             "fastest": roof.fastest,
             "slowest": roof.slowest,
         },

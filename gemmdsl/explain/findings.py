@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.analysis.compiled import Compiled
@@ -13,7 +13,7 @@ from gemmdsl.analysis.roofline import Roofline
 from gemmdsl.explain.advice import SMALL, Want
 from gemmdsl.explain.compiling import Mend
 from gemmdsl.ir import Kernel
-from gemmdsl.spec import OperandName
+from gemmdsl.spec import OperandName, Schedule, StagedName
 from gemmdsl.wording import several
 
 Weight = Literal["warning", "note"]
@@ -78,13 +78,26 @@ def _total(compiled: Compiled, access: Access) -> Count:
 def _advice(kernel: Kernel, mend: Mend | None, does: str, would: str) -> str:
     """A change that `does` something, with what speaks against it as compiled; or that none `would`."""
     if mend is None:
-        return f"no single change at equal resources {would}"
-    words = "; ".join(" ".join(f"{move.group} {move.word}".split()) for move in mend.suggestion.changes)
+        return f"no single change {would} without more wavefronts, more registers or fewer blocks on an SM"
+    words = " ".join(move.text for move in mend.suggestion.changes)
     if mend.but:
         return f"as written, `{words}` {does}; {mend.but}"
     extra = mend.suggestion.shared_bytes - kernel.shared_bytes
     price = f"costs {several(extra, 'byte')} of shared memory" if extra > 0 else "costs no memory"
-    return f"`{words}` {does}, {'as compiled, too' if mend.tried else 'as written'}; {price}"
+    told = [f"`{words}` {does}, {'as compiled, too' if mend.tried else 'as written'}", price]
+    return "; ".join([*told, *_narrowed(kernel.spec.schedule, mend.suggestion.spec.schedule)])
+
+
+def _narrowed(before: Schedule, after: Schedule) -> Iterator[str]:
+    """Accesses that a change makes narrower, as its padding may do with reads."""
+    widths = [
+        (f"{access}s of {name}", getattr(before.stage(name), access), getattr(after.stage(name), access))
+        for name in get_args(StagedName)
+        for access in ("load", "store", "read")
+    ]
+    for what, old, new in (*widths, ("stores of C", before.c_vector, after.c_vector)):
+        if new < old:
+            yield f"{what} become {32 * new} bits wide"
 
 
 def _sectors(
@@ -97,7 +110,7 @@ def _sectors(
         if access.space != "global" or access.total.share <= SMALL or access.operand is None:
             continue
         mend = mends.get((access.space, access.operand, access.kind))
-        advice = _advice(kernel, mend, "takes fewer sectors", "does")
+        advice = _advice(kernel, mend, "takes fewer sectors", "takes fewer sectors")
         weight: Weight = "warning"
         if compiled is not None and _total(compiled, access).share <= SMALL:
             weight, advice = (
@@ -210,8 +223,7 @@ def _tail(roofline: Roofline) -> Iterator[Finding]:
         yield Finding(
             "tail",
             "note",
-            f"{several(waves.blocks, 'block')} on {roofline.gpu} {'is' if waves.blocks == 1 else 'are'}"
-            f" {waves.waves:.2f} waves: the last one leaves"
-            f" {waves.lost:.0%} of the GPU's time unused",
+            f"{several(waves.blocks, 'block')} for the {waves.sms} SMs of {roofline.gpu}, at most"
+            f" {waves.most} for one: {waves.lost:.0%} of all SMs' time is unused",
             "smaller block tiles, or a number of them just below a multiple of the SMs, lose less",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmdsl.analysis.access import Access
@@ -15,13 +16,16 @@ from gemmdsl.checker import Program
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import GemmError, error
 from gemmdsl.emit import emit
-from gemmdsl.explain.advice import Suggestion, mended, suggestions
+from gemmdsl.explain.advice import Suggestion, Want, mended, suggestions
 from gemmdsl.explain.compiling import Mend, Trials, machine_code
 from gemmdsl.explain.findings import Finding, findings
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
 from gemmdsl.target import TARGETS
+
+# How many changes were tried, of how many.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,13 @@ def model(
     *,
     compile: bool = True,
     suggest: bool = False,
+    progress: Progress = lambda done, of: None,
 ) -> Model:
     """The model of a checked schedule of `program`.
 
     With `compile`, machine code is looked at too if there is a toolkit; with `suggest` also that of changes
-    which mend something, so that none is praised that gains nothing.  GemmError when an assumption of the
-    schedule does not hold for the shape.
+    which mend something, so that none is praised that gains nothing: `progress` is told how many of them are
+    done.  GemmError when an assumption of the schedule does not hold for the shape.
     """
     last = steps(spec)[-1]
     kernel = last.kernel
@@ -87,8 +92,13 @@ def model(
     source = emit(kernel, last.proofs)
     accesses = written(kernel, shape, source_map(source.text))
     machine, reason = machine_code(kernel, source, shape) if compile else (None, "it was not asked for")
-    trials = Trials(kernel, shape, machine)
-    mends = mended(program, spec, accesses).items()
+    mends = {want: found for want, found in mended(program, spec, accesses).items() if found}
+    neighbours = suggestions(program, spec) if suggest else ()
+    if suggest:
+        trials = Trials(kernel, shape, machine)
+        best, better = _tried(trials, mends, neighbours, progress)
+    else:
+        best, better = {want: Mend(found[0]) for want, found in mends.items()}, None
     estimated = estimated_registers(kernel)
     registers = machine.usage.registers if machine is not None else estimated
     occupancies = _occupancies(kernel, registers)
@@ -118,10 +128,31 @@ def model(
             machine,
             occupancies[0],
             roof,
-            {want: trials.mend(want, found) if suggest else Mend(found[0]) for want, found in mends if found},
+            best,
         ),
-        suggested=tuple(filter(trials.better, suggestions(program, spec))) if suggest else None,
+        suggested=better,
     )
+
+
+def _tried(
+    trials: Trials,
+    mends: Mapping[Want, tuple[Suggestion, ...]],
+    neighbours: Sequence[Suggestion],
+    progress: Progress,
+) -> tuple[dict[Want, Mend], tuple[Suggestion, ...]]:
+    """The best change for each access, and the neighbours that are better as compiled, too."""
+    of = len(mends) + len(neighbours)
+    best: dict[Want, Mend] = {}
+    for want, found in mends.items():
+        progress(len(best), of)
+        best[want] = trials.mend(want, found)
+    better = []
+    for done, neighbour in enumerate(neighbours, start=len(best)):
+        progress(done, of)
+        if trials.better(neighbour):
+            better.append(neighbour)
+    progress(of, of)
+    return best, tuple(better)
 
 
 def _occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:

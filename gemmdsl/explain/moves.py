@@ -30,6 +30,11 @@ class Move:
     word: str
     change: Callable[[Options], Options]
 
+    @property
+    def text(self) -> str:
+        """As it stands in a schedule: `buffers 2`, or `stage A { pad 2 }`."""
+        return f"{self.group} {{ {self.word} }}" if self.group else self.word
+
 
 def moves(schedule: Schedule, options: Options) -> Iterator[Move]:
     """Every single change of a schedule's accesses that keeps its block tile, its threads and its buffers."""

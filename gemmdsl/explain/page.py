@@ -14,7 +14,7 @@ from gemmdsl.explain import svg
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
-from gemmdsl.explain.text import raster
+from gemmdsl.explain.text import dealt, first_wave, raster
 from gemmdsl.version import __version__
 from gemmdsl.wording import several
 
@@ -56,6 +56,8 @@ def page(report: Model, program: Program) -> str:
         version=__version__,
         several=several,
         raster=raster(report.spec.schedule),
+        dealt=dealt(report.roofline.waves),
+        first_wave=first_wave(report.roofline.waves),
         report=report,
         figures=_figures(report),
         views=_views(report),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
 from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.banks import BANKS
+from gemmdsl.analysis.roofline import Waves
 from gemmdsl.checker import Program
 from gemmdsl.explain.advice import Suggestion, as_diff
 from gemmdsl.explain.findings import Finding
@@ -226,13 +227,10 @@ def _roofline(report: Model) -> str:
         lines.append(f"  {name:<30} {seconds * 1e6:10.1f} us alone{mark}")
     waves = roof.waves
     lines.append(
-        f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {waves.waves:.2f} waves,"
-        f" {waves.lost:.1%} lost to the last one"
+        f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {waves.waves:.2f} waves;"
+        f" {dealt(waves)}"
     )
-    lines.append(
-        f"  {raster(report.spec.schedule)}: the first wave reads {several(waves.rows, 'row')} of A's tiles"
-        f" and {several(waves.cols, 'column')} of B's"
-    )
+    lines.append(f"  {raster(report.spec.schedule)}: {first_wave(waves)}")
     best, worst = roof.fastest, roof.slowest
     if best > 0:
         speed = report.shape.flops / best / 1e12
@@ -242,6 +240,19 @@ def _roofline(report: Model) -> str:
         )
     lines.append("  assumes boost clock, matrices moved once between DRAM and cache, no launch overhead")
     return "\n".join(lines) + "\n"
+
+
+def dealt(waves: Waves) -> str:
+    """How blocks fall to the SMs, and what of the GPU's time is lost by it."""
+    most = several(waves.most, "block")
+    return f"at most {most} for an SM, {waves.lost:.1%} of all SMs' time unused"
+
+
+def first_wave(waves: Waves) -> str:
+    """What the blocks that run first read, in words."""
+    parts = "" if waves.parts == 1 else f", in {waves.parts} parts of K"
+    rows, cols = several(waves.rows, "row"), several(waves.cols, "column")
+    return f"the first wave reads {rows} of A's tiles and {cols} of B's{parts}"
 
 
 def raster(schedule: Schedule) -> str:

@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -17,6 +19,7 @@ from gemmdsl.emulator.checker import SANITIZERS, Sanitizer
 from gemmdsl.launch_errors import LaunchError
 from gemmdsl.testing.case import Case, command
 from gemmdsl.testing.edges import MAX_WORK, systematic
+from gemmdsl.testing.failures import FAILURES, save
 from gemmdsl.testing.far import Far, far_cases
 from gemmdsl.testing.outcome import Finding, Outcome
 from gemmdsl.testing.refusals import Call, calls
@@ -138,9 +141,18 @@ def check_kernel(
 
 
 def assert_kernel_matches_numpy(
-    kernel: CompiledKernel, examples: int = 100, seed: int = 0, device: Device = "cpu"
+    kernel: CompiledKernel,
+    examples: int = 100,
+    seed: int = 0,
+    device: Device = "cpu",
+    *,
+    failures: str | PathLike[str] = FAILURES,
 ) -> None:
-    """AssertionError with a small failing case and how to repeat it, when a kernel is wrong anywhere."""
+    """AssertionError with a small failing case and how to repeat it, when a kernel is wrong anywhere.
+
+    What no file has, the text of a kernel that was edited or a schedule that was loaded from a string, is
+    kept in the folder `failures` for the command that repeats it.
+    """
     report = check_kernel(kernel, Settings(examples=examples, seed=seed, device=device))
     if (failure := report.failure) is None:
         return
@@ -148,16 +160,19 @@ def assert_kernel_matches_numpy(
     lines = [f"{spec.schedule.name} for {spec.target.name}: {failure}"]
     if failure.case is not None:
         lines.append(f"  {failure.case}")
-        again = command(
-            spec.problem,
-            failure.case,
-            spec.file,
-            spec.schedule.name,
-            target=spec.target.name,
-            sanitize=failure.sanitize,
-        )
-        lines.append(f"repeat with: {again}")
+        lines.append(f"repeat with: {_repeated(kernel, failure.case, failure, device, Path(failures))}")
     raise AssertionError("\n".join(lines))
+
+
+def _repeated(kernel: CompiledKernel, case: Case, failure: Failure, device: Device, folder: Path) -> str:
+    """The command that repeats a failure, after what it needs is in files."""
+    spec, text = kernel.spec, kernel.cuda.schedule
+    on_gpu = " --device gpu" if device == "gpu" else ""
+    edited = kernel.source if kernel.is_edited else ""
+    if edited or text is None or not Path(text.source.name).is_file():
+        return save(folder, spec, case, failure.findings, edited).command + on_gpu
+    names, target = (text.source.name, spec.schedule.name), spec.target.name
+    return command(spec.problem, case, *names, target=target, sanitize=failure.sanitize) + on_gpu
 
 
 class _Run:

@@ -23,6 +23,8 @@ from gemmdsl.testing.case import Case
 from gemmdsl.testing.outcome import Finding
 from gemmdsl.testing.text import spec_text
 
+# The folder where they are kept.
+FAILURES = ".gemmdsl/failures"
 _FORMAT = 1
 
 

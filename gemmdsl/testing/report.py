@@ -44,8 +44,8 @@ def text(entry: Entry) -> str:
     report = entry.report
     if report.failure is None:
         taken = ", ".join(f"{path or 'nothing to launch'} {count}" for path, count in _paths(report))
-        runs, calls = several(report.cases, "run"), several(report.calls, "odd call")
-        lines = [f"{entry.title}: right in {runs} ({taken}), {calls}"]
+        runs, calls = several(report.cases, "run"), several(report.calls, "call")
+        lines = [f"{entry.title}: right in {runs} ({taken}), and in {calls} with wrong or odd arguments"]
         lines += [f"  note    no run took path {path}" for path in report.unmet]
         if report.drifting:
             lines.append(

@@ -125,6 +125,9 @@ def test_each_suggestion_beats_the_one_before() -> None:
     assert found is not None
     ranks = [suggestion.cost.rank for suggestion in found]
     assert len(ranks) == 3
+    assert [suggestion.name for suggestion in found] == [f"v3_suggested_{number}" for number in (1, 2, 3)]
+    together = ladder().source.text + "".join(f"\n{suggestion.text}" for suggestion in found)
+    assert set(checker.loads(together).schedules) >= {suggestion.name for suggestion in found}
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == len(ranks)
 
@@ -167,7 +170,7 @@ def test_words_about_time_are_no_moves(changes: dict[str, object]) -> None:
 def test_one_block_is_singular(size: int) -> None:
     shown = text(report("v3", size), ladder())
     assert ("1 block of 256 threads" in shown) == (size == 1)
-    assert ("note[tail]: 1 block on T4 is" in shown) == (size == 1)
+    assert ("note[tail]: 1 block for the 40 SMs of T4" in shown) == (size == 1)
     assert ("4 blocks of 256 threads" in shown) == (size == 129)
     assert not re.search(r"\b1 (blocks|threads|bytes|wavefronts|conflicts|requests)\b", shown)
     shown = page(report("v3", size), ladder())
@@ -287,7 +290,30 @@ def test_what_speaks_against_a_change(
 def test_advice_says_what_it_knows() -> None:
     found = report("v3_1")
     said = next(finding.advice for finding in found.findings if finding.code == "bank-conflict")
-    assert said == "`stage A swizzle` removes the conflicts, as written; costs no memory"
+    assert said == "`stage A { swizzle }` removes the conflicts, as written; costs no memory"
+
+
+def test_advice_is_a_word_of_the_language() -> None:
+    program = ladder()
+    for schedule in program.schedules:
+        for finding in report(schedule, 512).findings:
+            for words in re.findall("`(.*?)` (?:removes|takes)", finding.advice):
+                extended = f"{program.source.text}\nschedule advised extends {schedule} {{ {words} }}\n"
+                assert checker.loads(extended, "ladder.gemm").spec("advised")
+
+
+def test_advice_tells_of_vectors_that_it_costs() -> None:
+    program = checker.loads(
+        (FOLDER / "ladder.gemm").read_text(encoding="utf-8")
+        + "\nschedule wide extends v2_4x4 { stage B { vector 4 } }\n"
+    )
+    spec = program.spec("wide")
+    found = model(program, spec, tight(spec.problem, 512, 512, 512), compile=False)
+    told = "; ".join(finding.advice for finding in found.findings)
+    assert (
+        "`thread 4 x 4 as 1 x 1` removes the conflicts, as written; costs no memory; reads of B become 32"
+        in told
+    )
 
 
 def test_assumptions_that_do_not_hold_are_told() -> None:

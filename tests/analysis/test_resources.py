@@ -66,6 +66,7 @@ def test_waves_and_what_the_last_one_loses() -> None:
     filled = waves(found, shape_of(found, (4096, 2048, 64)), occupancy(TARGETS["sm_90"], 256, 202, 16640))
     assert filled.blocks == 512
     assert filled.waves == pytest.approx(3.88, abs=0.005)
+    assert (filled.sms, filled.most, filled.parts) == (132, 4, 1)
     assert filled.lost == pytest.approx(0.03, abs=0.001)
 
 

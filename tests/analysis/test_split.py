@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -85,3 +86,24 @@ def test_waves_count_blocks_that_have_something_to_do() -> None:
     resident = occupancy(found.spec.target, 64, 64, found.shared_bytes)
     for k, busy in ((80, 3), (16, 2), (1, 1), (0, 0)):
         assert waves(found, tight(found.spec.problem, 64, 128, k), resident).blocks == 4 * busy
+
+
+@pytest.mark.parametrize("sizes", [(64, 128, 80), (300, 1000, 4096), (40, 70, 9), (0, 70, 9), (40, 70, 0)])
+@pytest.mark.parametrize("order", ["", "raster 2", "raster 4 along N", "raster 64 along N"])
+@pytest.mark.parametrize("per_sm", [1, 16])
+def test_the_first_wave_goes_through_tiles_and_then_through_parts(
+    sizes: tuple[int, int, int], order: str, per_sm: int
+) -> None:
+    """As the hardware hands out blocks: along the first axis of the grid, then along the second."""
+    found, whole = kernel(f"split_k 3 {order}"), kernel(order)
+    shape = tight(found.spec.problem, *sizes)
+    resident = replace(occupancy(found.spec.target, 64, 64, found.shared_bytes), blocks=per_sm)
+    filled, alone = waves(found, shape, resident), waves(whole, shape, resident)
+    tiles, running = alone.blocks, min(filled.blocks, filled.resident)
+    assert filled.blocks == tiles * min(3, -(-sizes[2] // 8))
+    assert filled.parts == max(1, -(-running // max(1, tiles)))
+    if running:
+        # The first part is walked as all of K would be, with as many blocks as run.
+        assert (filled.rows, filled.cols) == (alone.rows, alone.cols)
+        assert filled.rows <= -(-sizes[0] // 32)
+        assert filled.cols <= -(-sizes[1] // 64)

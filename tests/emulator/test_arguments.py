@@ -49,8 +49,8 @@ def test_overlaps_name_both_ranges() -> None:
 @pytest.mark.parametrize(
     ("condition", "argument", "message"),
     [
-        (Multiple("M", 3), "M", "M = 4, and the schedule assumes M % 3 == 0"),
-        (Aligned("A", 4), "A", "A = 0x1000 with lda = 6, and the schedule assumes A aligned for 4-float"),
+        (Multiple("M", 3), "M", "M = 4, and {launcher} assumes M % 3 == 0"),
+        (Aligned("A", 4), "A", "A = 0x1000 with lda = 6, and {launcher} assumes A aligned for 4-float"),
     ],
 )
 def test_violated_preconditions_are_named(condition: Multiple | Aligned, argument: str, message: str) -> None:
@@ -59,7 +59,7 @@ def test_violated_preconditions_are_named(condition: Multiple | Aligned, argumen
     source = replace(NAIVE, plan=replace(NAIVE.plan, preconditions=(Multiple("K", 2), condition)))
     error = from_status(Status.PRECONDITION, source, FINE)
     assert error.argument == argument
-    assert error.diagnostics[0].message.startswith(message)
+    assert error.diagnostics[0].message.startswith(message.format(launcher=source.plan.launcher))
 
 
 def test_other_statuses_have_messages_too() -> None:

@@ -6,12 +6,14 @@ import re
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 import gemmdsl
 from gemmdsl.cli import group
 from gemmdsl.cli.run import _rate
+from gemmdsl.launch_errors import LaunchError
 
 KERNELS = """gemm 1
 
@@ -82,7 +84,7 @@ def test_all_schedules_at_edge_sizes(file: Path, shape: str) -> None:
 def test_full_precision_is_judged_by_its_bound(file: Path) -> None:
     result = call(file, "-s", "tiled", "--shape", "16X16X40", "--operands", "uniform", "--alpha", "0.7")
     assert result.exit_code == 0, result.output
-    assert "of the bound" in result.output
+    assert "of what rounding may add up to" in result.output
 
 
 def test_nothing_is_read_that_must_not_be(file: Path) -> None:
@@ -226,8 +228,50 @@ def test_offsets_that_are_none(file: Path, value: str) -> None:
 @pytest.mark.parametrize("device", [f"gpu:{'9' * 5000}", "gpu:-1", "gpu:\u0663", "gpu:"])
 def test_devices_that_are_none(file: Path, device: str) -> None:
     kernel = gemmdsl.load(file).compile("naive")
-    with pytest.raises(ValueError, match="has to be"):
+    with pytest.raises(LaunchError, match="has to be") as caught:
         kernel.run([[1.0]], [[1.0]], device=device)
+    assert caught.value.argument == "device"
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "value"),
+    [
+        ("cpu", "out", np.zeros((1, 1), np.float32)),
+        ("cpu", "stream", 0),
+        *(("gpu", name, 1) for name in ("lda", "ldb", "ldc", "checked")),
+        ("gpu:1", "entry", "fast"),
+        ("gpu", "order", "reversed"),
+    ],
+)
+def test_arguments_that_are_for_another_device(file: Path, device: str, name: str, value: object) -> None:
+    kernel = gemmdsl.load(file).compile("naive")
+    with pytest.raises(LaunchError, match=f"G920.*{name} is for") as caught:
+        kernel.run([[1.0]], [[1.0]], device=device, **{name: value})  # type: ignore[arg-type]
+    assert caught.value.argument == name
+
+
+def test_schedules_that_refuse_a_shape_do_not_keep_others_from_running(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.gemm"
+    path.write_text(
+        "gemm 1\nproblem p { A: f32[M, K]  B: f32[K, N]  C: f32[M, N] = A @ B }\n"
+        "schedule eight for p on sm_75 { block 8 x 8  assume M % 8 == 0 }\n"
+        "schedule nought for p on sm_75 { block 0 x 8 }\n"
+        "schedule any for p on sm_75 { block 8 x 8 }\n"
+    )
+    result = call(path, "-s", "all", "--shape", "5")
+    assert result.exit_code == 1
+    assert "error[G925]: M = 5, and p_eight assumes M % 8 == 0" in result.stderr
+    assert "error[G201]" in result.stderr
+    assert result.stdout.startswith("any for sm_75")
+    assert "right: " in result.stdout
+    assert call(path, "-s", "eight", "--shape", "5").stdout == ""
+
+
+def test_without_a_compiler_no_schedule_is_tried_twice(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    result = call(file, "-s", "all", "--shape", "5x6x7", "--target", "sm_90")
+    assert (result.exit_code, result.stderr.count("error[G911]")) == (2, 1)
 
 
 def test_a_source_without_end(file: Path) -> None:

@@ -28,6 +28,19 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
+def test_no_page_has_a_place_that_was_left_to_fill() -> None:
+    left = {
+        path.relative_to(ROOT).as_posix(): found
+        for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        if (
+            found := re.findall(
+                r"@[A-Z][A-Z_]*@|\b(?:TODO|FIXME|XXX|TBD)\b", path.read_text(encoding="utf-8")
+            )
+        )
+    }
+    assert left == {}
+
+
 def test_the_readme_names_every_rung_of_the_ladder() -> None:
     rows = [
         line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -120,14 +121,39 @@ def test_a_wrong_element_is_named(kernel: CompiledKernel) -> None:
     assert re.search(r"it is B\[\d, [01]\] where B\[\d, [01]\] belongs", outcome.findings[0].message)
 
 
-def test_the_assertion_says_how_to_repeat_it(kernel: CompiledKernel) -> None:
-    assert_kernel_matches_numpy(kernel, examples=5)
+def _told(kernel: CompiledKernel, folder: Path) -> list[str]:
+    """The words of the command that the assertion names."""
     with pytest.raises(AssertionError) as caught:
-        assert_kernel_matches_numpy(_edited(kernel, r"scale \* acc", "acc"), examples=5)
+        assert_kernel_matches_numpy(kernel, examples=5, failures=folder)
     message = str(caught.value)
     assert "tiny for sm_80: result: " in message
-    command = r"repeat with: gemmdsl run tiny.gemm --schedule tiny --target sm_80 --shape 1x1x1 --alpha \S+$"
-    assert re.search(command, message)
+    command = message.splitlines()[-1].removeprefix("repeat with: ")
+    return shlex.split(command)
+
+
+def test_the_assertion_says_how_to_repeat_it(kernel: CompiledKernel, tmp_path: Path) -> None:
+    folder = tmp_path / "failures"
+    assert_kernel_matches_numpy(kernel, examples=5, failures=folder)
+    assert not folder.exists()
+    words = _told(_edited(kernel, r"scale \* acc", "acc"), folder)
+    assert words[:2] == ["gemmdsl", "run"]
+    assert words[words.index("--source") + 1].endswith(".cu")
+    again = CliRunner().invoke(group, words[1:])
+    assert (again.exit_code, "WRONG" in again.output) == (1, True)
+
+
+def test_the_assertion_names_the_file_that_has_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tiny.gemm"
+    path.write_text(TEXT)
+    loaded = gemmdsl.load(path).compile("tiny")
+    wrong = _edited(loaded, r"scale \* acc", "acc")
+    # As if the compiler had emitted it.
+    monkeypatch.setattr("gemmdsl.api.compile_spec", lambda spec: wrong.cuda)
+    words = _told(wrong, tmp_path / "failures")
+    assert words[:7] == ["gemmdsl", "run", str(path), "--schedule", "tiny", "--target", "sm_80"]
+    assert not (tmp_path / "failures").exists()
 
 
 def test_shrinking_keeps_what_the_failure_needs(kernel: CompiledKernel) -> None:
