@@ -46,6 +46,7 @@ class RunOptions:
     `workers` is the number of blocks that run at once; 0 is as many as there are processors, at most 8.
     A block that takes more than `seconds` of processor time ends the launch; None lets its work decide.
     Of a library with the checker, findings about anything else than `wanted` are passed over.
+    With `refuse_memory` the call gets no memory for partial sums.
     """
 
     order: ThreadOrder = "forward"
@@ -54,6 +55,7 @@ class RunOptions:
     workers: int = 0
     seconds: float | None = None
     wanted: tuple[Sanitizer, ...] = SANITIZERS
+    refuse_memory: bool = False
 
 
 class _Options(ctypes.Structure):
@@ -65,7 +67,7 @@ class _Options(ctypes.Structure):
         ("workers", ctypes.c_int32),
         ("limit_ms", ctypes.c_int32),
         ("catch_faults", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("refuse_memory", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("shared_limit", ctypes.c_int64),
         ("static_shared", ctypes.c_int64),
@@ -131,7 +133,8 @@ class Library:
             status = 0
             for launch in plan.launches(entry, m, n):
                 status = status or self._run(launch, values)
-            self._library.gemm_emu_release(ctypes.c_void_p(memory))
+            if memory is not None:
+                self._library.gemm_emu_release(ctypes.c_void_p(memory))
             return self._outcome(status)
 
     def run_kernel(self, launch: Launch, values: Mapping[str, float], options: RunOptions) -> Outcome:
@@ -167,6 +170,7 @@ class Library:
                     workers=options.workers if plan.repeatable else 1,
                     limit_ms=int(1e3 * self._seconds(options, arguments)),
                     catch_faults=True,
+                    refuse_memory=options.refuse_memory,
                     seed=options.seed % 2**64,
                     shared_limit=TARGETS[self._source.target].shared_per_block,
                     static_shared=plan.static_shared_bytes,

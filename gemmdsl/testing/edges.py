@@ -72,7 +72,8 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
 
     Each axis meets each of its edges while the others are small, the three axes meet the block tile's edges
     together, groups of tiles of a raster are whole and not, and the pipeline runs full; scalars, kinds of
-    operands, alignment, leading dimensions and orders of threads go round.
+    operands, alignment, leading dimensions and orders of threads go round.  Each operand is the only one that
+    allows no vectors, once by its leading dimension and once by its address.
     """
     s = spec.schedule
     tile = (s.block_m, s.block_n, s.block_k or 4)
@@ -92,6 +93,9 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
         shape_up = (up(m, needed["M"]), up(n, needed["N"]), up(k, needed["K"]))
         if shape_up[0] * shape_up[1] * shape_up[2] <= work:
             found[_case(spec, plan, shape_up, turn)] = None
+    for case in _one_unaligned(spec, plan, tile):
+        if case.m * case.n * case.k <= work:
+            found[case] = None
     unread = tuple(up(size, needed[axis]) for size, axis in zip((5, 7, 9), AXES, strict=True))
     if spec.problem.alpha:
         for turn in (0, 1):
@@ -109,6 +113,27 @@ def _groups(s: Schedule) -> Iterator[tuple[int, int, int]]:
             yield lines * s.block_m - s.block_m // 2, 2 * s.block_n + 1, 1
         else:
             yield 2 * s.block_m + 1, lines * s.block_n - s.block_n // 2, 1
+
+
+def _one_unaligned(spec: Spec, plan: LaunchPlan, tile: tuple[int, int, int]) -> Iterator[Case]:
+    """In whole tiles and in tiles that are not: all operands but one allow the vectors that the launcher asks
+    about, and of that one either the leading dimension or the address does not, by half a vector."""
+    needed, assumed = multiples(plan), alignments(plan)
+    whole = [up(size, needed[axis]) for size, axis in zip(tile, AXES, strict=True)]
+    shapes = [whole]
+    # A part of a tile along the axis where it adds the least work: only one block has to be run along K.
+    for index in (2, 0, 1):
+        if needed[AXES[index]] % tile[index]:
+            shapes.append([size + needed[AXES[index]] * (place == index) for place, size in enumerate(whole)])
+            break
+    asked = {one: None for entry in plan.entries for one in entry.requires if isinstance(one, Aligned)}
+    for turn, shape in enumerate(shapes):
+        right = _case(spec, plan, (shape[0], shape[1], shape[2]), 2 * turn)
+        for one in asked:
+            half = one.elements // 2
+            if half and half % assumed[one.operand] == 0:
+                for changed in (spec.problem.operand(one.operand).ld, f"offset_{one.operand.lower()}"):
+                    yield right.changed(**{changed: getattr(right, changed) + half})
 
 
 def _case(

@@ -22,6 +22,7 @@ from gemmdsl.testing.edges import MAX_WORK, systematic
 from gemmdsl.testing.failures import FAILURES, save
 from gemmdsl.testing.far import Far, far_cases
 from gemmdsl.testing.outcome import Finding, Outcome
+from gemmdsl.testing.parts import PartsOrder, orders
 from gemmdsl.testing.refusals import Call, calls
 from gemmdsl.testing.shapes import cases
 from gemmdsl.testing.shrink import shrink
@@ -87,11 +88,13 @@ class KernelReport:
         return sum(self.paths.values())
 
 
-def _odd_calls(kernel: CompiledKernel, chosen: Settings) -> Iterator[Call | Far]:
-    """Calls that the launcher must refuse or that look wrong, and operands spread over 2^31 elements."""
+def _odd_calls(kernel: CompiledKernel, chosen: Settings) -> Iterator[Call | PartsOrder | Far]:
+    """Calls that the launcher must refuse or that look wrong, the order of parts, and operands spread over
+    2^31 elements."""
     if chosen.device == "gpu":
         return
     yield from calls(kernel.cuda)
+    yield from orders(kernel.cuda)
     if chosen.far:
         yield from far_cases(kernel.cuda)
 

@@ -16,9 +16,15 @@ _MARKS: tuple[tuple[str, Sanitizer], ...] = (
     ("outside", "memory"),
     ("of padding", "memory"),
     ("write to", "memory"),
-    ("written a second time", "memory"),
+    ("before it is scaled", "init"),
+    ("a second time", "memory"),
     ("was not written", "memory"),
+    ("was not added to", "memory"),
+    ("after parts were added to it", "memory"),
+    (", of part ", "memory"),
     ("no shared memory", "memory"),
+    ("memory is freed that", "memory"),
+    ("memory is not freed", "memory"),
 )
 
 

@@ -52,14 +52,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A case with some arguments of the launcher replaced, or C somewhere else, and the status that the
-    launcher must return."""
+    """A case with some arguments of the launcher replaced, or C somewhere else, or, with `starved`, no memory
+    for partial sums; and the status that the launcher must return."""
 
     title: str
     case: Case
     status: Status
     arguments: Mapping[str, int] = field(default_factory=dict)
     place: Place | None = None
+    starved: bool = False
 
     def check(
         self, source: CudaSource, *, cached: bool = True, sanitize: tuple[Sanitizer, ...] = ()
@@ -87,7 +88,7 @@ class Call:
                 arguments,
                 case.alpha,
                 case.beta,
-                options=RunOptions(wanted=sanitize),
+                options=RunOptions(wanted=sanitize, refuse_memory=self.starved),
                 cached=cached,
                 checked=bool(sanitize),
             )
@@ -142,6 +143,8 @@ def calls(source: CudaSource) -> Iterator[Call]:
     if all(huge[axis] <= min(lds.values()) for axis in huge):
         nothing = right.changed(k=0)
         yield Call("a grid too large", nothing, Status.TOO_LARGE, {**huge, **lds, "K": 0})
+    if plan.workspace is not None:
+        yield Call("no memory for partial sums", right, Status.NO_MEMORY, starved=True)
     nowhere: dict[str, int] = {"A": 0, "B": 0}
     yield Call("M = 0, no memory", right.changed(m=0), Status.SUCCESS, {**nowhere, "C": 0})
     yield Call("N = 0, no memory", right.changed(n=0), Status.SUCCESS, {**nowhere, "C": 0})

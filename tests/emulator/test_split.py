@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 import gemmdsl
-from gemmdsl.cuda_source import CudaSource
+from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.emulator.builder import export
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch, run, store
 from gemmdsl.launch_errors import LaunchError
+from gemmdsl.testing.outcome import kind_of
 
 TEXT = """gemm 1
 problem p {{ A: f32[M, K]{a}  B: f32[K, N]{b}  C: f32[M, N]{c} = alpha * A @ B + beta * C }}
@@ -117,6 +119,7 @@ def test_an_exported_library_needs_nothing_else(words: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(c, expected)
 
 
+FREE = "  if (cudaFreeAsync(parts, stream) != cudaSuccess && status == SUCCESS) status = LAUNCH_FAILED;\n"
 # Edits of the text, and what the checker says of the first access that they break.
 FAULTS = {
     "not scaled": (
@@ -159,6 +162,29 @@ FAULTS = {
         ("part < PARTS", "part <= PARTS"),
         "read outside the workspace {here}, 0 bytes behind its last word",
     ),
+    "memory freed twice": (
+        "split_k 5",
+        ("  return status;\n}", "  cudaFreeAsync(parts, stream);\n  return status;\n}"),
+        "memory is freed a second time {here}",
+    ),
+    "memory freed that is not its own": (
+        "split_k 5",
+        ("  return status;\n}", "  cudaFreeAsync(C, stream);\n  return status;\n}"),
+        "memory is freed that cudaMallocAsync did not give {here}",
+    ),
+    "memory not freed": (
+        "split_k 5",
+        (
+            FREE,
+            "",
+        ),
+        "when the call ends, memory is not freed that it allocated {here}",
+    ),
+    "memory used after it was freed": (
+        "split_k 5",
+        ("  if (status == SUCCESS) {\n", "  cudaFreeAsync(parts, stream);\n  if (status == SUCCESS) {\n"),
+        "read outside every array {here}",
+    ),
 }
 
 
@@ -174,3 +200,35 @@ def test_the_checker_follows_c_from_launch_to_launch(name: str) -> None:
         run(broken, a, b, c, 1.0, 2.0, checked=True)
     told = str(caught.value)
     assert all(part in told for part in message.split("{here}")), told
+    assert kind_of(told) != "launch"
+    assert ("{here}" not in message) or re.search(r"on line \d+", told)
+
+
+def test_what_was_not_freed_is_forgotten_with_the_next_call() -> None:
+    source = kernel("split_k 5")
+    freed = (
+        "  if (cudaFreeAsync(parts, stream) != cudaSuccess && status == SUCCESS) status = LAUNCH_FAILED;\n"
+    )
+    assert freed in source.text
+    leaking = replace(source, text=source.text.replace(FREE, ""))
+    a, b, _ = operands(7, 9, 43)
+    for _ in range(3):
+        np.testing.assert_array_equal(run(leaking, a, b), a.astype(np.float64) @ b)
+    wrong = replace(source, text=source.text.replace(FREE, FREE + FREE))
+    with pytest.raises(LaunchError, match="memory is freed a second time"):
+        run(wrong, a, b)
+
+
+def test_a_call_without_memory_says_so_and_leaves_c_alone() -> None:
+    source = kernel("split_k 5")
+    a, b, c = operands(17, 33, 43)
+    stored = store(source, 17, 33, 43)
+    for name, values in (("A", a), ("B", b), ("C", c)):
+        stored[name].fill(values)  # type: ignore[index]
+    with pytest.raises(LaunchError) as caught:
+        launch(source, arguments_of(stored, 17, 33, 43), options=RunOptions(refuse_memory=True))
+    assert caught.value.status is Status.NO_MEMORY
+    size = 5 * 17 * 36 * 4
+    assert f"has no {size} bytes" in str(caught.value)
+    assert "cudaMallocAsync" in str(caught.value)
+    np.testing.assert_array_equal(stored["C"].matrix, c)

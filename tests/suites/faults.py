@@ -163,6 +163,13 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r" && ld % width == 0", ""),
         (r"reinterpret_cast<uintptr_t>\(matrix\) % \(width \* sizeof\(float\)\) == 0 && ", ""),
     ),
+    "alignment of one operand not asked for": (
+        (r"aligned\([ABC], ld\w, \w+\) && ", ""),
+        (r" && aligned\([ABC], ld\w, \w+\)", ""),
+        (r"(aligned\([ABC], )ld\w", r"\g<1>4"),
+        (r"aligned\([ABC](?=, ld)", "aligned(nullptr"),
+        (r"(aligned\([ABC], ld\w, )([ABC]_VECTOR)", r"\1\2 / 2"),
+    ),
     "whole tiles not asked for": (
         (r"M % BLOCK_M == 0 && ", ""),
         (r"N % BLOCK_N == 0 && ", ""),
@@ -173,6 +180,21 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"if \(lda < (\w)", r"if (lda <= \1"),
         (r"if \((ld\w) < (\w) ", r"if (\1 + 1 < \2 "),
     ),
+    "memory for parts not looked after": (
+        (r"(cudaMallocAsync\([^;]*\)) != cudaSuccess", r"(\1, false)"),
+        (r"\n  if \(cudaFreeAsync[^;]*;", ""),
+        (r"\n  (if \(cudaFreeAsync[^;]*;)", r"\g<0>\g<0>"),
+        (r"PARTS \* part_bytes", "(PARTS - 1) * part_bytes"),
+    ),
+    "parts in another order": ((r"part \* part_floats", "(PARTS - 1 - part) * part_floats"),),
+    "part left out or twice": (
+        (r"part < PARTS;", "part < PARTS - 1;"),
+        (r"min\(split, all_tiles % PARTS\)", "split"),
+        (r"split < all_tiles % PARTS", "split <= all_tiles % PARTS"),
+        (r"split \* \(all_tiles / PARTS\)", "split"),
+    ),
+    "parts in one place": ((r"offset\(split, ", "offset(split / 2, "),),
+    "C not scaled first": ((r"\n  const int status = launch\([^;]*;\n  if \(status[^;]*;", ""),),
     "wrong number of threads": ((r"dim3\(THREADS\)", "dim3(THREADS - 1)"),),
 }
 

@@ -27,6 +27,19 @@ HOSTS = (
     ("swizzled", "NT"),
     ("odd", "TN"),
     ("turns", "NN"),
+    ("parts", "NN"),
+    ("parts_atomic", "TT"),
+)
+# Of kernels that share K, what the others do not have.
+SHARING = frozenset(
+    {
+        "alignment of one operand not asked for",
+        "memory for parts not looked after",
+        "parts in another order",
+        "part left out or twice",
+        "parts in one place",
+        "C not scaled first",
+    }
 )
 _SECONDS = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -41,6 +54,12 @@ _FILL = (": 0.0f;", ": 1.0f;")
 _SWAP = ("ldb", "lda")
 _PLACE = (") * B_ROW", ") * (B_ROW - 1)")
 _STEP = ("j < THREAD_N; j += C_VECTOR", "j < THREAD_N - 1; j += C_VECTOR")
+_SINGLE = "below sm_90 words are added to C one by one"
+_UNALIGNED = (
+    ("aligned(C, ldc", "aligned(C, 4"),
+    ("aligned(C", "aligned(nullptr"),
+    ("aligned(C, ldc, C_VECTOR", "aligned(C, ldc, C_VECTOR / 2"),
+)
 _FETCH = ("if (tile + 1 < k_tiles)", "if (tile < k_tiles)")
 
 # Mutants that compute the same, with the reason.
@@ -74,6 +93,10 @@ EQUIVALENT: dict[Key, str] = {
     **{
         (design, "prefetch beyond the last tile", "compute_block", *_FETCH): _UNREAD
         for design in ("ping_pong", "pieces", "warps")
+    },
+    **{
+        ("parts_atomic", "alignment of one operand not asked for", "gemm_tt_parts_atomic", *change): _SINGLE
+        for change in _UNALIGNED
     },
 }
 
@@ -114,7 +137,8 @@ def all_mutants() -> Iterator[tuple[str, CompiledKernel, Mutant]]:
     for design, layout in HOSTS:
         host = kernel(design, layout)
         for mutant in mutants(host.source):
-            yield f"{design} {layout}", host, mutant
+            if host.launch_plan.parts is None or mutant.kind in SHARING:
+                yield f"{design} {layout}", host, mutant
 
 
 def example_barriers() -> Iterator[tuple[str, CompiledKernel, Mutant]]:

@@ -85,6 +85,53 @@ def test_faults_are_found_and_named(
     assert {finding.kind for finding in failure.findings} <= set(kind.split()), failure
 
 
+SHARED = """
+schedule shared for sgemm on sm_90 {
+  block 16 x 8 x 4
+  thread 4 x 4
+  stage A { vector 4 transpose }
+  stage B { vector 4 }
+  store C { vector 4 }
+  WORDS
+}
+"""
+
+
+# Sums of parts go to C word by word, whatever its alignment.
+@pytest.mark.parametrize(
+    ("words", "operand"),
+    [
+        (words, name)
+        for words in ("", "split_k 3 atomic", "split_k 3")
+        for name in "ABC"[: 3 - (words[-1:] == "3")]
+    ],
+)
+def test_each_operand_is_the_only_one_without_vectors(words: str, operand: str) -> None:
+    text = TEXT.split("schedule")[0] + SHARED.replace("WORDS", words)
+    kernel = gemmdsl.loads(text, "shared.gemm").compile()
+    for pattern, replacement in (
+        (rf"(aligned\({operand}, )ld\w", r"\g<1>4"),
+        (rf"aligned\({operand}(?=, ld)", "aligned(nullptr"),
+    ):
+        wrong = _edited(kernel, pattern, replacement)
+        failure = check_kernel(wrong, Settings(examples=0, cached=False, shrink=False)).failure
+        assert failure is not None
+        assert failure.findings[0].kind == "align"
+        assert failure.case is not None
+        assert failure.case.entry == ""
+
+
+def test_parts_are_summed_in_their_order() -> None:
+    text = TEXT.split("schedule")[0] + SHARED.replace("WORDS", "split_k 4")
+    kernel = gemmdsl.loads(text, "shared.gemm").compile()
+    assert check_kernel(kernel, Settings(examples=0, cached=False)).failure is None
+    for order in ("(PARTS - 1 - part)", "(part ^ 2)", "(part == 0 ? 0 : PARTS - part)"):
+        wrong = _edited(kernel, r"part \* part_floats", f"{order} * part_floats")
+        failure = check_kernel(wrong, Settings(examples=0, cached=False)).failure
+        assert failure is not None
+        assert "of K are not summed in their order" in str(failure)
+
+
 def test_a_failure_is_small(kernel: CompiledKernel) -> None:
     failure = check_kernel(_edited(kernel, r"scale \* acc", "acc"), QUICK).failure
     assert failure is not None

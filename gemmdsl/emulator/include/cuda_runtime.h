@@ -82,8 +82,7 @@ inline cudaError_t cudaMallocAsync(T** memory, size_t bytes, cudaStream_t) {
     return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
-    gemm_emu::release(memory);
-    return cudaSuccess;
+    return gemm_emu::release(memory) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 // Builtins, so that one multiply-add is one instruction where the machine has it.

@@ -27,7 +27,7 @@ struct Options {
     int32_t workers;       // operating-system threads; 0 lets the emulator choose
     int32_t limit_ms;      // processor time that one block may take; 0 is no limit
     int32_t catch_faults;  // a kernel's invalid accesses end the launch, not the process
-    int32_t reserved;
+    int32_t refuse_memory;  // a call gets no memory of the device
     uint64_t seed;           // of Order::SEEDED
     int64_t shared_limit;    // bytes of shared memory a block may have; 0 is no limit
     int64_t static_shared;   // bytes of it that the kernel declares with a fixed size
@@ -35,6 +35,7 @@ struct Options {
 };
 
 struct Worker;
+struct Allocated;
 
 // One array of a stage of shared memory: `rows` of `row_length` floats, the first `columns` of each in use.
 struct StageArray {
@@ -67,6 +68,8 @@ struct Local {
     const void* kernels[MAX_LAUNCHES];
     uint32_t launches;
     Options options;
+    Allocated* allocated;  // memory of the call
+    const void* freed;     // the last of it that was freed
     char message[2048];
 };
 
@@ -94,9 +97,12 @@ struct Launch {
 
 // to[i] += values[i], as one addition for all other threads; what is too small to be normal counts as 0.
 void atomic_add(float* to, const float* values, unsigned count);
-// Memory of the device, poisoned; null when there is none.
+// Memory of the device, poisoned; null, and a message, when there is none.
 void* allocate(size_t bytes);
-void release(void* memory);
+// False, and a message, for what `allocate` did not give or was released before.
+bool release(void* memory);
+// All that is left.
+void release_all();
 
 // Where the copies of a vector lie: looked at by the checker, for compilers that do not show it the vector.
 void check_vector(const void* to, const void* from, size_t bytes);

@@ -28,6 +28,9 @@ struct Checker {
     Image image;
     Outputs outputs;
     Allocation allocation;
+    uint32_t allocated_at;      // code of the allocation
+    const char* wrong_release;  // the first of the call, in words; null for none
+    uint32_t released_at;
     uint64_t launches;    // of the call
     uint64_t places[2];   // code of the accesses that the message calls {here} and {there}
     uint32_t latest;      // code of the last access
@@ -408,9 +411,17 @@ bool check_launch_begins(const Launch& launch) {
     return prepare_image();
 }
 
-// Whether the call did all that it has to do to C, told in `local.message` if not.
+// Whether the call did all that it has to do to C and to its memory, told in `local.message` if not.
 bool check_call_ends() {
-    if (!(checker.watch.kinds & MEMORY) || checker.launches == 0) return true;
+    if (!(checker.watch.kinds & MEMORY)) return true;
+    if (checker.wrong_release != nullptr || checker.allocation.writers != nullptr) {
+        const bool wrong = checker.wrong_release != nullptr;
+        checker.places[0] = checker.places[1] = wrong ? checker.released_at : checker.allocated_at;
+        snprintf(local.message, sizeof local.message, "%s {here}",
+                 wrong ? checker.wrong_release : "when the call ends, memory is not freed that it allocated");
+        return false;
+    }
+    if (checker.launches == 0) return true;
     const Outputs& outputs = checker.outputs;
     const WatchedOperand& c = checker.watch.operands[C];
     for (int64_t line = 0; line < c.lines; ++line) {
@@ -525,10 +536,20 @@ void check_atomic(const void* to, unsigned bytes, const void* code) {
     }
 }
 
-bool check_allocated(const void* memory, uint64_t bytes) { return checker.allocation.reserve(memory, bytes); }
+bool check_allocated(const void* memory, uint64_t bytes, const void* code) {
+    checker.allocated_at = place_of(code);
+    return prepare_image() && checker.allocation.reserve(memory, bytes);
+}
 
 void check_released(const void* memory) {
     if (checker.allocation.address == reinterpret_cast<uintptr_t>(memory)) checker.allocation.release();
+}
+
+void check_wrong_release(const char* what, const void* code) {
+    if (checker.wrong_release != nullptr || !prepare_image()) return;
+    checker.wrong_release = what;
+    checker.released_at = checker.places[0] = checker.places[1] = place_of(code);
+    if (checker.watch.kinds & MEMORY) snprintf(local.message, sizeof local.message, "%s {here}", what);
 }
 
 void check_copy_landed(const void* shared, unsigned bytes) {

@@ -53,8 +53,10 @@ bool check_launch_begins(const Launch& launch);
 // An atomic addition to global memory.
 void check_atomic(const void* to, unsigned bytes, const void* place);
 // Memory of the device for one call; false when there is none for its shadow.
-bool check_allocated(const void* memory, uint64_t bytes);
+bool check_allocated(const void* memory, uint64_t bytes, const void* place);
 void check_released(const void* memory);
+// Of what was not allocated, or is released no more; `what` says it in words.
+void check_wrong_release(const char* what, const void* place);
 void check_block_begins(Worker& worker);
 void check_block_ends();
 // `thread` of the block runs from here on.
@@ -75,8 +77,9 @@ constexpr bool CHECKED = false;
 
 inline bool check_launch_begins(const Launch&) { return true; }
 inline void check_atomic(const void*, unsigned, const void*) {}
-inline bool check_allocated(const void*, uint64_t) { return true; }
+inline bool check_allocated(const void*, uint64_t, const void*) { return true; }
 inline void check_released(const void*) {}
+inline void check_wrong_release(const char*, const void*) {}
 inline void check_block_begins(Worker&) {}
 inline void check_block_ends() {}
 inline void check_switch(unsigned) {}

@@ -12,6 +12,7 @@ extern "C" {
 __attribute__((visibility("default"))) void gemm_emu_watch(const gemm_emu::Watch* watch) {
     gemm_emu::checker.watch = *watch;
     gemm_emu::checker.launches = 0;
+    gemm_emu::checker.wrong_release = nullptr;
 }
 
 // After a call that succeeded: whether it did all that it has to do to C.

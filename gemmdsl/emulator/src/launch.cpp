@@ -194,6 +194,7 @@ __attribute__((destructor)) static void release_stacks() { idle_pools.clear(); }
 extern "C" {
 
 __attribute__((visibility("default"))) void gemm_emu_configure(const gemm_emu::Options* options) {
+    gemm_emu::release_all();
     gemm_emu::local.options = *options;
     gemm_emu::local.message[0] = 0;
     gemm_emu::local.launches = 0;
