@@ -14,22 +14,23 @@ from gemmdsl.source import Source
 MAX_BYTES = 1 << 18
 
 
-def read(path: str | PathLike[str]) -> Source:
-    """The source in a file; `-` is standard input.
+def read(path: str | PathLike[str], what: str = "spec") -> Source:
+    """The source in a file; `-` is standard input.  `what` names what it should be, for messages.
 
     A byte order mark is dropped and line ends become newlines.  GemmError: G001 the file cannot be read,
     G002 it is not a file, G003 it is not text, G004 it is larger than 256 KiB.
     """
     name = os.fspath(path)
-    return source_of(_stdin() if name == "-" else read_bytes(name), "<stdin>" if name == "-" else name)
+    data = _stdin() if name == "-" else read_bytes(name, what)
+    return source_of(data, "<stdin>" if name == "-" else name, what)
 
 
-def source_of(data: bytes, name: str) -> Source:
+def source_of(data: bytes, name: str, what: str = "spec") -> Source:
     """The source in bytes; GemmError as for `read`."""
     if len(data) > MAX_BYTES:
-        raise GemmError([error("G004", f"{name} has more than {MAX_BYTES:,} bytes, too many for a spec")])
+        raise GemmError([error("G004", f"{name} has more than {MAX_BYTES:,} bytes, too many for a {what}")])
     if b"\0" in data:
-        raise GemmError([error("G003", f"{name} is a binary file, not a spec")])
+        raise GemmError([error("G003", f"{name} is a binary file, not a {what}")])
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as wrong:
@@ -54,11 +55,11 @@ def _stdin() -> bytes:
         raise GemmError([error("G001", f"standard input cannot be read: {reason}")]) from None
 
 
-def read_bytes(name: str) -> bytes:
+def read_bytes(name: str, what: str = "spec") -> bytes:
     """At most one byte more than a spec may have; GemmError G001 or G002."""
     try:
         if Path(name).is_dir():
-            raise GemmError([error("G002", f"{name} is a folder, not a spec")])
+            raise GemmError([error("G002", f"{name} is a folder, not a {what}")])
         with open(name, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as wrong:

@@ -15,8 +15,9 @@ if it is not given; leading dimensions are `pad` more than the least ones.  Code
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -36,8 +37,14 @@ _PRODUCT_KEYS = ("shape", "layout", "pad", "name", "schedule")
 _SHAPE = re.compile(r"([0-9]{1,10})(?:x([0-9]{1,10})x([0-9]{1,10}))?")
 _LARGEST = 2**31 - 1
 _LARGEST_PAD = 2**16
+_LONGEST_SHOWN = 60
 _COLUMN_MAJOR = " with a column-major C"
-_START = re.compile(r"^[ \t]*(?:\{|\[\[[ \t]*products[ \t]*\]\])", re.MULTILINE)
+# What a bracket may stand in without being one, and the header of a product.
+_TOKEN = re.compile(
+    r"""(?sm)\"{3}(?:\\.|[^\\])*?\"{3} | '{3}.*?'{3} | "(?:\\.|[^"\\\n])*" | '[^'\n]*' | \#[^\n]*
+    | (?P<header>^[ \t]*\[\[[ \t]*products[ \t]*\]\]) | (?P<bracket>[][{}])""",
+    re.VERBOSE,
+)
 _AT = re.compile(r" \(at line ([0-9]+), column ([0-9]+)\)| \(at end of document\)")
 
 
@@ -93,11 +100,18 @@ def load_table(path: str | PathLike[str]) -> Table:
     G957 the schedule is for other layouts; G958 two products have one name; or what is wrong with a `.gemm`
     file.
     """
-    source = read(path)
+    source = read(path, "table")
     try:
         data = tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as problem:
         raise GemmError([_not_toml(source, str(problem))]) from None
+    except RecursionError:
+        raise GemmError([error("G954", "brackets are nested too deeply in this TOML", source)]) from None
+    except ValueError:
+        # Of a decimal number; Python takes no longer ones.
+        number = re.search(rf"[0-9][0-9_]{{{sys.get_int_max_str_digits()},}}", source.text)
+        place = Span(*number.span()) if number else None
+        raise GemmError([error("G954", "a number in this TOML has too many digits", source, place)]) from None
     reading = _Reading(source)
     schedules = reading.schedules(data)
     products = reading.products(data, schedules)
@@ -127,7 +141,7 @@ class _Reading:
         whole = Span(0, len(self._source.text))
         self._unknown(data, _KEYS, whole)
         files = _listed(data.get("files"), str)
-        if not files:
+        if not files or not all(map(str.strip, files)):
             self._report("G955", "`files` has to be a list of `.gemm` files", "files", whole)
             return {}
         found: dict[str, Listed] = {}
@@ -151,10 +165,8 @@ class _Reading:
         if not rows:
             self._report("G955", "`products` has to be a list of products", "products", whole)
             return ()
-        # TOML's reader tells no places: where each product begins a line, they are found all the same.
-        starts = [match.start() for match in _START.finditer(self._source.text)]
-        ends = [*starts[1:], len(self._source.text)]
-        places: list[Span | None] = [*map(Span, starts, ends)]
+        # TOML's reader tells no places.
+        places: list[Span | None] = [*_tables(self._source.text)]
         if len(places) != len(rows):
             places = [None] * len(rows)
         made: dict[str, Product] = {}
@@ -163,7 +175,7 @@ class _Reading:
             if product is None:
                 continue
             if product.name in made:
-                told = f"two products have the name `{product.name}`"
+                told = f"two products have the name `{_shown(product.name)}`"
                 self._report("G958", told, "name" if "name" in row else "shape", place)
             made[product.name] = product
             if schedules:
@@ -194,7 +206,10 @@ class _Reading:
 
     def _shape(self, row: Mapping[str, Any], place: Span | None) -> tuple[int, int, int] | None:
         value = row.get("shape")
-        match = _SHAPE.fullmatch(str(value)) if type(value) in (int, str) else None
+        if type(value) is int:
+            # As text it may be too long for Python.
+            value = str(min(max(value, 0), _LARGEST + 1))
+        match = _SHAPE.fullmatch(value) if isinstance(value, str) else None
         if match is None:
             told = '`shape` is of the form "MxNxK", such as "16x4096x4096", or one number for all three'
             self._report("G955", told, "shape", place)
@@ -211,7 +226,7 @@ class _Reading:
         if name not in schedules:
             guess = nearest(name, schedules)
             meant = f"; did you mean `{guess}`?" if guess else ""
-            self._report("G956", f"no file has a schedule `{name}`{meant}", "schedule", place)
+            self._report("G956", f"no file has a schedule `{_shown(name)}`{meant}", "schedule", place)
             return
         layout = schedules[name].layout
         if layout == product.layout:
@@ -228,7 +243,7 @@ class _Reading:
             if key not in known:
                 guess = nearest(key, known)
                 meant = f"did you mean `{guess}`?" if guess else f"there are {', '.join(known)}"
-                self._report("G955", f"unknown key `{key}`; {meant}", key, place)
+                self._report("G955", f"unknown key `{_shown(key)}`; {meant}", key, place)
 
     def _report(self, code: str, told: str, word: str, place: Span | None, help: str = "") -> None:
         """Keep a finding; `place` is the part of the text that it is about, if that is known."""
@@ -246,6 +261,28 @@ class _Reading:
             return None
         line = text[place.start : place.end].split("\n", 1)[0]
         return Span(place.start + len(line) - len(line.lstrip()), place.start + len(line))
+
+
+def _tables(text: str) -> Iterator[Span]:
+    """Where the products are: from header to header, or the tables directly in a list of the document."""
+    headers = [match.start() for match in _TOKEN.finditer(text) if match["header"]]
+    if headers:
+        yield from map(Span, headers, [*headers[1:], len(text)])
+        return
+    opened: list[tuple[str, int]] = []
+    for match in _TOKEN.finditer(text):
+        bracket = match["bracket"]
+        if bracket in ("[", "{"):
+            opened.append((bracket, match.start()))
+        elif bracket and opened:
+            _, start = opened.pop()
+            if bracket == "}" and [other for other, _ in opened] == ["["]:
+                yield Span(start, match.end())
+
+
+def _shown(text: str) -> str:
+    """The text in a message, without an end that is too long for one."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _listed(value: object, kind: type) -> list[Any]:
