@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,7 @@ from gemmdsl.spec import OperandName
 Space = Literal["shared", "global"]
 # Atomic additions to global memory are neither loads nor stores to those who count them.
 Kind = Literal["load", "store", "add"]
+KINDS: Mapping[Space, tuple[Kind, ...]] = {"shared": ("load", "store"), "global": ("load", "store", "add")}
 
 
 @dataclass(frozen=True, slots=True)

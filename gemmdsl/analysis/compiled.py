@@ -25,7 +25,7 @@ from gemmdsl.analysis.parts import PartClass, output_steps, part_classes
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
 from gemmdsl.analysis.shape import Shape, blocks, by_words, path_for
 from gemmdsl.cubins import cached_cubin
-from gemmdsl.cuda_source import CudaSource
+from gemmdsl.cuda_source import CudaSource, Parameter
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import OperandName, tile_bytes
 from gemmdsl.target import WARP_SIZE
@@ -301,14 +301,14 @@ class _Runner:
         """
         if (block, tiles) not in self.runs:
             more = (tiles - block.part.tiles) * self.parts
-            constants = self._constants(max(self.shape.k + more * self.depth, 0))
-            threads = self.source.plan.threads
+            plan, k = self.source.plan, max(self.shape.k + more * self.depth, 0)
+            constants = self._constants(k, plan.entry_parameters)
             self.runs[block, tiles] = _counts(
-                run_block(self.function, constants, block.number, threads, block.part.first)
+                run_block(self.function, constants, block.number, plan.threads, block.part.first)
             )
         return self.runs[block, tiles]
 
-    def _constants(self, k: int) -> dict[int, int]:
+    def _constants(self, k: int, parameters: tuple[Parameter, ...]) -> dict[int, int]:
         """Constant bank 0: the arguments as a C struct; the words before it are the driver's."""
         shape = self.shape
         values: dict[str, int | float] = {**shape.sizes, "K": k, "alpha": 1.0, "beta": 0.0}
@@ -316,10 +316,8 @@ class _Runner:
         plan, layout = self.source.plan, {"int": "i", "float": "f"}
         if plan.workspace is not None:
             values[plan.workspace.parameter.name] = _WORKSPACE
-        kinds = [layout.get(parameter.ctype, "Q") for parameter in plan.entry_parameters]
-        packed = struct.pack(
-            "@" + "".join(kinds), *(values[parameter.name] for parameter in plan.entry_parameters)
-        )
+        kinds = [layout.get(parameter.ctype, "Q") for parameter in parameters]
+        packed = struct.pack("@" + "".join(kinds), *(values[parameter.name] for parameter in parameters))
         packed += bytes(-len(packed) % 4)
         start = next(base for capability, base in _ARGUMENTS if self.kernel.spec.target.number >= capability)
         words = dict.fromkeys(range(0, start, 4), 0)

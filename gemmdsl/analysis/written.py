@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
-from gemmdsl.analysis.banks import INACTIVE, warps_wavefronts
+from gemmdsl.analysis.banks import INACTIVE
 from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
 from gemmdsl.analysis.lines import Site, SourceMap
 from gemmdsl.analysis.parts import output_steps, part_classes
-from gemmdsl.analysis.sectors import sectors
 from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, part_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
+from gemmdsl.analysis.tally import Tally
 from gemmdsl.index import Expr, Int, Var, evaluate
 from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, Path, Staging, StoreOutput, StorePart, walk
 from gemmdsl.layout import AxisMap, CopyMap, SharedTile
 from gemmdsl.spec import Operand, OperandName, StagedName
-from gemmdsl.target import WARP_SIZE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,52 +36,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _FLOAT = 4
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Adds up the executions of one access."""
-
-    space: Space
-    kind: Kind
-    width: int
-    total: Count = field(default_factory=Count)
-    dearest: int = -1
-    example: tuple[int, ...] = ()
-    sources: tuple[int, ...] = ()
-
-    def add(self, addresses: Array, active: Mask, times: int, sources: Array | None = None) -> Count:
-        """`times` executions by every warp of a block, whose cost for one is returned.
-
-        Addresses of threads, in words or bytes: one row of them, or one row per instruction.  A copy to
-        shared memory has `sources`, the words that it reads.
-        """
-        lanes = _warps(np.where(active, addresses, INACTIVE))
-        taking = lanes != INACTIVE
-        read = None if sources is None else _warps(np.where(active, sources, INACTIVE))
-        if self.space == "shared":
-            assert self.kind != "add", "shared memory is not added to"
-            cost, ideal = warps_wavefronts(self.kind if read is None else "copy", self.width, lanes, read)
-        else:
-            cost, ideal = sectors(self.width, lanes, taking)
-        requests = int(taking.any(axis=1).sum())
-        once = Count(requests, int(cost.sum()), int(ideal.sum()))
-        self.total += once * times
-        warp = int(cost.argmax())
-        if requests and cost[warp] > self.dearest:
-            self.dearest = int(cost[warp])
-            self.example = tuple(int(lane) for lane in lanes[warp])
-            self.sources = () if read is None else tuple(int(lane) for lane in read[warp])
-        return once
-
-
-def _warps(lanes: Array) -> Array:
-    """[warps][32]; a last warp with missing lanes is filled up with idle ones."""
-    missing = -lanes.shape[-1] % WARP_SIZE
-    if missing:
-        idle = np.full((*lanes.shape[:-1], missing), INACTIVE)
-        lanes = np.concatenate([lanes, idle], axis=-1)
-    return lanes.reshape(-1, WARP_SIZE)
 
 
 def written(kernel: Kernel, shape: Shape, places: SourceMap) -> tuple[Access, ...]:
@@ -137,7 +90,7 @@ class _Writer:
         else:
             yield from self._global_load(copies, repeats)
             store = staging.store.value if copies is staging.copy else copies.width.value
-            tally = _Tally("shared", "store", _FLOAT * store)
+            tally = Tally("shared", "store", _FLOAT * store)
             for copy in range(copies.copies.value):
                 exists = self._exists(copies, copy)
                 for element in range(0, copies.width.value, store):
@@ -162,14 +115,14 @@ class _Writer:
             np.asarray(evaluate(row * tile.row_length + col, env), dtype=np.int64),
             (len(ks), len(indices), len(self.threads)),
         )
-        per_tile = _Tally("shared", "load", _FLOAT * staging.read.value)
+        per_tile = Tally("shared", "load", _FLOAT * staging.read.value)
         total = Count()
         for number, at_k in enumerate(words):
             once = per_tile.add(at_k, np.ones(at_k.shape, dtype=np.bool_), 1)
             total += once * (reads[one, number] * self.blocks)
         return self._shared(per_tile, total, name)
 
-    def _shared(self, tally: _Tally, total: Count, name: OperandName) -> Access:
+    def _shared(self, tally: Tally, total: Count, name: OperandName) -> Access:
         """A shared access that every block makes alike in every K tile."""
         site = self._site(name, "shared", tally.kind)
         return Access(
@@ -209,7 +162,7 @@ class _Writer:
 
     def _global_load(self, copies: CopyMap, repeats: int) -> Iterator[Access]:
         name, width = copies.operand.name, copies.width.value
-        wide, single = _Tally("global", "load", _FLOAT * width), _Tally("global", "load", _FLOAT)
+        wide, single = Tally("global", "load", _FLOAT * width), Tally("global", "load", _FLOAT)
         known = name in self.path.aligned
         for _, valid, address, exists, tile in self._copied(copies, repeats):
             self._vector(wide, single, known, width, valid, address, exists, tile.times)
@@ -217,8 +170,8 @@ class _Writer:
 
     def _vector(
         self,
-        wide: _Tally,
-        single: _Tally,
+        wide: Tally,
+        single: Tally,
         aligned: bool,
         width: int,
         valid: Array,
@@ -241,7 +194,7 @@ class _Writer:
         Lanes of which nothing exists store zeros and read nothing.
         """
         name, bytes_ = copies.operand.name, _FLOAT * copies.width.value
-        source, target = _Tally("global", "load", bytes_), _Tally("shared", "store", bytes_)
+        source, target = Tally("global", "load", bytes_), Tally("shared", "store", bytes_)
         for copy, valid, address, exists, origin in self._copied(copies, repeats):
             reading = exists & (valid > 0)
             source.add(address * _FLOAT, reading, origin.times)
@@ -250,7 +203,7 @@ class _Writer:
         yield from self._global((source, target), name, True)
 
     def _global(
-        self, tallies: tuple[_Tally, ...], name: OperandName, asynchronous: bool = False
+        self, tallies: tuple[Tally, ...], name: OperandName, asynchronous: bool = False
     ) -> Iterator[Access]:
         """Accesses counted over the whole launch; those that never happen are left out."""
         for tally in tallies:
@@ -272,7 +225,7 @@ class _Writer:
 
     def _direct(self, operand: Operand, axis: AxisMap, repeats: int) -> Iterator[Access]:
         """Reads of an operand that is not staged: one float per index and k."""
-        tally = _Tally("global", "load", _FLOAT)
+        tally = Tally("global", "load", _FLOAT)
         fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
         step = self.shape.ld(operand.name) if operand.contiguous == "K" else 1
         for tile in self._classes(operand, fragment.value, 1, repeats):
@@ -293,7 +246,7 @@ class _Writer:
         for part in part_classes(self.kernel, self.shape):
             if part.tiles or not isinstance(ends, AddOutput):
                 starts[part.residues[2]] += part.times
-        wide, single = _Tally("global", kind, _FLOAT * width), _Tally("global", kind, _FLOAT)
+        wide, single = Tally("global", kind, _FLOAT * width), Tally("global", kind, _FLOAT)
         rows, cols = threads.rows, threads.cols
         step_m, step_n = (1, width) if c.contiguous == "N" else (width, 1)
         everyone = np.ones(len(self.threads), dtype=np.bool_)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.access import KINDS, Access, Count, Space, summed
 from gemmdsl.checker import Program
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
@@ -44,6 +44,16 @@ def _report(report: Model, program: Program) -> dict[str, Any]:
             "shared_bytes": report.kernel.shared_bytes,
         },
         "as_written": _view(report.accesses),
+        "other_kernels": [
+            {
+                "name": sweep.name,
+                "when": "before" if sweep.before else "after",
+                "blocks": sweep.blocks,
+                "threads": sweep.threads,
+                "as_written": _view(sweep.accesses),
+            }
+            for sweep in report.sweeps
+        ],
         "as_compiled": (
             {
                 "entry": machine.entry,
@@ -135,7 +145,6 @@ def _report(report: Model, program: Program) -> dict[str, Any]:
 def _view(accesses: Sequence[Access]) -> dict[str, Any]:
     """Accesses of one view, and their sums by memory and direction."""
     spaces: tuple[Space, ...] = ("shared", "global")
-    kinds: tuple[Kind, ...] = ("load", "store")
     return {
         "accesses": [
             {
@@ -156,7 +165,7 @@ def _view(accesses: Sequence[Access]) -> dict[str, Any]:
         "totals": {
             f"{space}_{kind}s": _count(summed(accesses, space, kind, None))
             for space in spaces
-            for kind in kinds
+            for kind in KINDS[space]
         },
     }
 

@@ -11,6 +11,7 @@ from gemmdsl.analysis.lines import source_map
 from gemmdsl.analysis.occupancy import Occupancy, estimated_registers, occupancy
 from gemmdsl.analysis.roofline import Roofline, roofline
 from gemmdsl.analysis.shape import Shape, path_for
+from gemmdsl.analysis.sweeps import Swept, swept
 from gemmdsl.analysis.written import written
 from gemmdsl.checker import Program
 from gemmdsl.cuda_source import CudaSource
@@ -34,7 +35,8 @@ class Model:
 
     `machine` is None when the machine code was not asked for or cannot be had; `no_machine` says why.
     `registers` is ptxas's figure, or the estimate.  `occupancies` has every target, this one's first.
-    `suggested` is None when no suggestions were asked for.
+    `suggested` is None when no suggestions were asked for.  All but `sweeps` is about the main kernel of a
+    call; those are the kernels around it.
     """
 
     spec: Spec
@@ -43,6 +45,7 @@ class Model:
     shape: Shape
     path: Path
     accesses: tuple[Access, ...]
+    sweeps: tuple[Swept, ...]
     machine: Compiled | None
     no_machine: str
     estimated: int
@@ -90,7 +93,8 @@ def model(
             ]
         )
     source = emit(kernel, last.proofs)
-    accesses = written(kernel, shape, source_map(source.text))
+    places = source_map(source.text)
+    accesses = written(kernel, shape, places)
     machine, reason = machine_code(kernel, source, shape) if compile else (None, "it was not asked for")
     mends = {want: found for want, found in mended(program, spec, accesses).items() if found}
     neighbours = suggestions(program, spec) if suggest else ()
@@ -116,6 +120,7 @@ def model(
         shape=shape,
         path=path,
         accesses=accesses,
+        sweeps=swept(kernel, source.plan, shape, places),
         machine=machine,
         no_machine=reason,
         estimated=estimated,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.access import KINDS, Access, Count, Space, summed
 from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.roofline import bandwidths
 from gemmdsl.checker import Program
@@ -14,7 +14,7 @@ from gemmdsl.explain import svg
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
-from gemmdsl.explain.text import dealt, first_wave, raster
+from gemmdsl.explain.text import dealt, first_wave, raster, sweep_title
 from gemmdsl.version import __version__
 from gemmdsl.wording import several
 
@@ -97,7 +97,6 @@ def _views(report: Model) -> list[tuple[str, str, Sequence[tuple[Access | str, C
     if report.machine is not None:
         views.append((f"as compiled by {report.machine.compiler}", report.machine.accesses))
     spaces: tuple[tuple[Space, str], ...] = (("shared", "wavefronts"), ("global", "sectors"))
-    kinds: tuple[Kind, ...] = ("load", "store")
     found: list[tuple[str, str, Sequence[tuple[Access | str, Count]]]] = []
     for space, unit in spaces:
         for name, accesses in views:
@@ -105,9 +104,19 @@ def _views(report: Model) -> list[tuple[str, str, Sequence[tuple[Access | str, C
                 (access, access.total) for access in accesses if access.space == space
             ]
             if rows:
-                rows += [(f"all {kind}s", summed(accesses, space, kind, None)) for kind in kinds]
-                found.append((f"{space.capitalize()} memory {name}", unit, rows))
+                found.append((f"{space.capitalize()} memory {name}", unit, [*rows, *_sums(accesses, space)]))
+    for sweep in report.sweeps:
+        rows = [(access, access.total) for access in sweep.accesses]
+        found.append((f"{sweep_title(sweep)} as written", "sectors", rows))
     return found
+
+
+def _sums(accesses: Sequence[Access], space: Space) -> Iterator[tuple[str, Count]]:
+    """Of accesses to one memory, those of each kind together."""
+    for kind in KINDS[space]:
+        total = summed(accesses, space, kind, None)
+        if total.requests:
+            yield f"all {kind}s", total
 
 
 def _bank_picture(access: Access) -> BankPicture:

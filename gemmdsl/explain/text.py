@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.access import KINDS, Access, Count, Space, summed
 from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.banks import BANKS
 from gemmdsl.analysis.roofline import Waves
+from gemmdsl.analysis.sweeps import Swept
 from gemmdsl.checker import Program
 from gemmdsl.explain.advice import Suggestion, as_diff
 from gemmdsl.explain.findings import Finding
@@ -39,10 +40,20 @@ def text(report: Model, program: Program) -> str:
             )
         if space == "shared":
             parts.append(_banks(report.accesses))
+    parts += [
+        _table(f"{sweep_title(sweep)} as written (32-byte sectors)", sweep.accesses, "global")
+        for sweep in report.sweeps
+    ]
     parts += [_instructions(report), _resources(report), _roofline(report), _findings(report.findings)]
     if report.suggested is not None:
         parts.append(_suggestions(report, program, report.suggested))
     return "\n".join(part for part in parts if part)
+
+
+def sweep_title(sweep: Swept) -> str:
+    """What a table of a kernel around the main one is about."""
+    size = f"{several(sweep.blocks, 'block')} of {several(sweep.threads, 'thread')}"
+    return f"{sweep.name}, {size}: global memory"
 
 
 def _differs(report: Model, space: Space) -> bool:
@@ -73,9 +84,9 @@ def _head(report: Model) -> str:
         rows.append(
             f"  {several(along, 'block')} for each tile of C, {busy} of K not empty; products are {ends}"
         )
-    for sweep, when in (*((s, "before") for s in plan.before), *((s, "afterwards") for s in plan.after)):
-        count = sweep.grid(report.shape.m, report.shape.n)[0]
-        rows.append(f"  {sweep.name} goes through C {when}: {several(count, 'block')}, not counted below")
+    for sweep in report.sweeps:
+        when = "before" if sweep.before else "afterwards"
+        rows.append(f"  {sweep.name} goes through C {when}: counted apart")
     if report.machine is None:
         rows.append(f"  machine code was not looked at: {report.no_machine}")
     return "\n".join(rows) + "\n"
@@ -115,7 +126,6 @@ def _table(title: str, accesses: Sequence[Access], space: Space) -> str:
     rows = [access for access in accesses if access.space == space]
     if not rows:
         return ""
-    kinds: tuple[Kind, ...] = ("load", "store")
     cost, excess = ("wavefronts", "conflicts") if space == "shared" else ("sectors", "excess")
     lines = [
         title,
@@ -125,7 +135,7 @@ def _table(title: str, accesses: Sequence[Access], space: Space) -> str:
     for access in rows:
         line = f"{access.line:5}" if access.line else "     "
         lines.append(f"  {line} {access.name:<8} {8 * access.width:4} {_numbers(access.total)}")
-    for kind in kinds:
+    for kind in KINDS[space]:
         total = summed(rows, space, kind, None)
         if total.requests:
             lines.append(f"  {'':5} {f'all {kind}s':<13} {_numbers(total)}")

@@ -71,7 +71,7 @@ def test_classes_of_blocks_and_parts_stand_for_all(words: str, sizes: tuple[int,
     binary, shape = build(source), tight(last.kernel.spec.problem, *sizes)
     found = compiled(last.kernel, source, binary, shape)
     function = binary.functions[found.entry]
-    constants = Runner(last.kernel, source, function, shape)._constants(shape.k)
+    constants = Runner(last.kernel, source, function, shape)._constants(shape.k, source.plan.entry_parameters)
     across, along, _ = source.plan.grid(shape.m, shape.n)
     runs = [
         run_block(function, constants, block, source.plan.threads, part)

@@ -34,6 +34,7 @@ from tests.examples import FOLDER
 
 GOLDENS = Path(__file__).parent / "golden"
 TEXTS = ("v0_naive", "v2_4x4_padded", "v3", "v5_async")
+SPLIT = ("long_k", "long_k_repeatable")
 
 
 @cache
@@ -57,6 +58,33 @@ def without_lines(shown: str) -> str:
     return re.sub(r"\bline \d+", "line #", shown)
 
 
+@cache
+def split(schedule: str) -> tuple[checker.Program, Model]:
+    """A product whose K is shared among blocks, from the text alone."""
+    program = checker.loads((FOLDER / "split.gemm").read_text(encoding="utf-8"), "split.gemm")
+    spec = program.spec(schedule)
+    return program, model(program, spec, tight(spec.problem, 131, 135, 1001), compile=False)
+
+
+@pytest.mark.parametrize("schedule", SPLIT)
+def test_text_of_kernels_that_share_k(schedule: str) -> None:
+    program, found = split(schedule)
+    golden.compare(GOLDENS / f"{schedule}.txt", without_lines(text(found, program)))
+
+
+def test_kernels_around_the_main_one_are_told_apart() -> None:
+    program, found = split("long_k")
+    shown = json.loads(document(found, program))
+    assert shown["as_written"]["totals"]["global_adds"]["requests"] > 0
+    (scale,) = shown["other_kernels"]
+    assert (scale["name"], scale["when"], scale["blocks"]) == ("sgemm_long_k_scale", "before", 5 * 17)
+    # Five warps for each of the 131 lines.
+    assert scale["as_written"]["totals"]["global_stores"]["requests"] == 5 * 131
+    html = page(found, program)
+    assert "sgemm_long_k_scale, 85 blocks of 256 threads: global memory as written" in html
+    assert "all adds" in html
+
+
 @pytest.mark.parametrize("schedule", TEXTS)
 def test_text(schedule: str) -> None:
     found = report(schedule, suggest=schedule == "v3")
@@ -64,7 +92,7 @@ def test_text(schedule: str) -> None:
 
 
 def test_no_golden_without_a_test() -> None:
-    golden.assert_no_orphans(GOLDENS, [f"{schedule}.txt" for schedule in TEXTS])
+    golden.assert_no_orphans(GOLDENS, [f"{schedule}.txt" for schedule in (*TEXTS, *SPLIT)])
 
 
 def test_document() -> None:

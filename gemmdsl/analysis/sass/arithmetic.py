@@ -262,7 +262,7 @@ def reciprocal(instruction: Instruction) -> Step:
         return unknown(instruction, 1)
 
     def compute(a: Value) -> Value:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return (1.0 / a.view(np.float32).astype(np.float64)).astype(np.float32).view(np.uint32)
 
     return computed(list(instruction.operands[1:]), register_name(instruction.operands[0]), compute)
