@@ -77,7 +77,9 @@ class Rule:
     """One constraint: a stable code, its formula, and the message of a violation.
 
     `words` are the words of the language that it involves, `message` a format string of what `check` yields.
-    A `basic` rule bounds single values; other rules are not asked about words that break a basic one.
+    A `basic` rule bounds single values; other rules are not asked about words that break a basic one.  What a
+    rule is about may only be told where others hold, such as a number of threads where tiles divide: `needs`
+    are the codes of these, which stand before it in the table.  Nothing is said of words that break one.
     """
 
     code: str
@@ -86,6 +88,7 @@ class Rule:
     words: Words
     check: Callable[[Case], Findings] = field(repr=False)
     basic: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +105,10 @@ class Violation:
 
 
 def rule(
-    code: str, formula: str, message: str, words: Words, basic: bool = False
+    code: str, formula: str, message: str, words: Words, basic: bool = False, needs: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Case], Findings]], Rule]:
     """Makes a Rule of the function below it, which becomes its check."""
-    return lambda check: Rule(code, formula, message, words, check, basic)
+    return lambda check: Rule(code, formula, message, words, check, basic, needs)
 
 
 def extents(*numbers: int) -> str:

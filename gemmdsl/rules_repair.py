@@ -65,13 +65,15 @@ class Adviser:
         return self._known[asked]
 
     def _search(self, options: Options, problem: Problem, target: Target, key: Key) -> Iterable[str]:
-        before = {_key(other) for other in violations(derive("", options, problem), problem, target)}
+        before = {
+            _key(other) for other in violations(derive("", options, problem), problem, target, moot=True)
+        }
         found: dict[str, float] = {}
         for word in key[1]:
             weaker: tuple[str, float] | None = None
             for text, changed, on in islice(candidates(word, options, target), _TRIES):
                 self._left -= 1
-                left = violations(derive("", changed, problem), problem, on)
+                left = violations(derive("", changed, problem), problem, on, moot=True)
                 after = {_key(other) for other in left}
                 if key in after or not after <= before:
                     continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gemmdsl.rules_case import Case, Findings, extents, rule
 from gemmdsl.rules_options import c_fragment
 from gemmdsl.spec import Order, Schedule
-from gemmdsl.target import MAX_REGISTERS_PER_THREAD, MAX_THREADS_PER_BLOCK
+from gemmdsl.target import MAX_REGISTERS_PER_THREAD
 
 
 @rule(
@@ -31,11 +31,11 @@ def shared(case: Case) -> Findings:
     "outputs + fragments * (thread_m + thread_n) + prefetched elements + addresses + 24 <= registers",
     "{tile} {registers} registers, but {share}: it would spill",
     ("thread", "min_blocks", "block", "buffers", "fragments", "load"),
+    needs=("G204", "G212", "G304"),
 )
 def registers(case: Case) -> Findings:
     s = case.schedule
-    # What too many threads have between them is no finding of its own.
-    if s.threads > MAX_THREADS_PER_BLOCK or case.registers <= case.registers_available:
+    if case.registers <= case.registers_available:
         return
     tile = f"thread tile {extents(s.thread_m, s.thread_n)}"
     available = case.registers_available
@@ -58,6 +58,7 @@ def registers(case: Case) -> Findings:
     "min_blocks * threads <= threads per SM",
     "{blocks} blocks of {threads} threads are {total} threads; {target} holds {limit} per SM",
     ("min_blocks", "thread", "block"),
+    needs=("G204", "G212"),
 )
 def resident_threads(case: Case) -> Findings:
     total = case.schedule.min_blocks * case.schedule.threads
@@ -119,6 +120,7 @@ def resident_shared(case: Case) -> Findings:
     "piece % C vector == 0, along C's contiguous axis",
     "stores of C are {vector} wide, but a thread writes pieces of {piece} along {axis}",
     ("vector", "thread"),
+    needs=("G205",),
 )
 def c_width(case: Case) -> Findings:
     piece = c_fragment(case.problem, case.schedule)

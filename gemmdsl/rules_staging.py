@@ -88,6 +88,7 @@ def read_order(case: Case) -> Findings:
     "piece % read == 0, along M for A and N for B",
     "reads of {name} are {read} wide, but a thread reads pieces of {piece} along {axis}",
     ("read", "thread"),
+    needs=("G205",),
 )
 def read_width(case: Case) -> Findings:
     for name, stage, tile in case.staged:
@@ -102,6 +103,7 @@ def read_width(case: Case) -> Findings:
     "(shared row + pad) % max(store, read) == 0",
     "rows of {name} are {cols} + {pad} = {row} long, which misaligns {access}s of {width}",
     ("pad", "store", "read", "block"),
+    needs=("G306", "G308"),
 )
 def row_alignment(case: Case) -> Findings:
     for name, stage, tile in case.staged:
@@ -139,6 +141,7 @@ def swizzle_pad(case: Case) -> Findings:
     "swizzle: shared row / max(store, read) is a power of two, 2 or more",
     "rows of {name} hold {cols} elements, which cannot be swizzled in units of {unit}",
     ("swizzle", "read", "store", "block"),
+    needs=("G305", "G306", "G307", "G308"),
 )
 def swizzle_units(case: Case) -> Findings:
     for name, stage, tile in case.staged:
@@ -197,6 +200,7 @@ def async_target(case: Case) -> Findings:
     "async, no transpose: store == load",
     "asynchronous copies of {name} load {load} wide and cannot store {store} wide",
     ("store", "load", "buffers"),
+    needs=("G306",),
 )
 def async_width(case: Case) -> Findings:
     if case.schedule.asynchronous:

@@ -74,13 +74,11 @@ def warp_outputs(case: Case) -> Findings:
     "warp == lanes * thread, per axis",
     "warp tile of {warp} along {axis} is not {lanes} lanes of thread tile {thread}",
     ("lanes", "warp", "thread"),
+    needs=("G207", "G209"),
 )
 def lane_grid(case: Case) -> Findings:
     s = case.schedule
-    # A wrong number of outputs or of lanes is a finding of its own.
-    if s.warp is None or s.lanes is None or s.lanes[0] * s.lanes[1] != WARP_SIZE:
-        return
-    if s.warp[0] * s.warp[1] != WARP_SIZE * s.thread_m * s.thread_n:
+    if s.warp is None or s.lanes is None:
         return
     for axis, warp, lanes, thread in (
         ("M", s.warp[0], s.lanes[0], s.thread_m),
@@ -112,6 +110,7 @@ def lane_count(case: Case) -> Findings:
     "paired lanes: lanes_m and lanes_n even",
     "lane grid {lanes} cannot be laid out in pairs",
     ("lanes", "warp"),
+    needs=("G209",),
 )
 def paired(case: Case) -> Findings:
     lanes = case.schedule.lanes
@@ -135,6 +134,7 @@ def lanes_need_warp(case: Case) -> Findings:
     f"1 <= threads <= {MAX_THREADS_PER_BLOCK}, where threads = block_m * block_n / (thread_m * thread_n)",
     "block tile {block} in thread tiles of {thread} takes {threads} threads",
     ("thread", "block"),
+    needs=("G204",),
 )
 def threads(case: Case) -> Findings:
     s = case.schedule
@@ -152,8 +152,8 @@ TILES = (
     thread_piece,
     block_warp,
     warp_outputs,
-    lane_grid,
     lane_count,
+    lane_grid,
     paired,
     lanes_need_warp,
     threads,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 WIDTH = 100
+# What a clause of a comment ends with.
+_CLAUSE = (";", ":", ".")
 
 
 def tidy(text: str) -> str:
@@ -55,13 +57,38 @@ def _broken_comment(line: str) -> Iterator[str]:
     head = line[: len(line) - len(line.lstrip("/ "))]
     label = line[len(head) :].split("  ", 1)
     column = len(line) - len(label[1].lstrip()) if len(label) == 2 else len(head)
-    current = line[:column]
-    for word in line[column:].split(" "):
-        if len(current) + len(word) > WIDTH and current.strip("/ "):
-            yield current.rstrip()
-            current = head.rstrip().ljust(column)
-        current += word + " "
-    yield current.rstrip()
+    first, others = line[:column], head.rstrip().ljust(column)
+    for number, part in enumerate(_even(line[column:].split(" "), WIDTH - column)):
+        yield ((others if number else first) + part).rstrip()
+
+
+def _even(words: list[str], width: int) -> list[str]:
+    """The words in as few lines of `width` columns as hold them, and in these as evenly as can be.
+
+    Lines end with a clause where they can and are not very short then, so that what belongs together is read
+    together.
+    """
+    # Of the words up to each one: how many lines, how many of them end within a clause, the longest, and
+    # where the last one begins.
+    best: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
+    for end in range(1, len(words) + 1):
+        clause = words[end - 1].endswith(_CLAUSE)
+        found = []
+        for start in range(end - 1, -1, -1):
+            length = len(" ".join(words[start:end]))
+            if length > width and start < end - 1:
+                break
+            lines, cut, longest, _ = best[start]
+            within = end < len(words) and not (clause and length >= width // 4)
+            found.append((lines + 1, cut + within, max(longest, length), start))
+        best.append(min(found))
+    parts: list[str] = []
+    end = len(words)
+    while end:
+        start = best[end][3]
+        parts.insert(0, " ".join(words[start:end]))
+        end = start
+    return parts
 
 
 def _broken_list(line: str) -> Iterator[str]:

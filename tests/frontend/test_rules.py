@@ -206,6 +206,39 @@ def test_rules_are_not_asked_about_words_that_are_out_of_bounds() -> None:
     assert "G301" in [d.code for d in broken("block 8 x 8 x 8 stage A { vector 0 }")]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # Tiles that do not divide have no number of threads, and what follows from it.
+        ("block 128 x 128 x 8 thread 8 x 6 min_blocks 2", ["G204"]),
+        ("block 1000 x 1000 thread 3 x 3", ["G204"]),
+        ("block 128 x 128 thread 3 x 3 min_blocks 32", ["G204"]),
+        ("block 64 x 64 thread 1 x 1 min_blocks 2", ["G212"]),
+        # A piece that is none says nothing of vectors.
+        (f"{TILE} as 8 x 3 store C {{ vector 4 }}", ["G205"]),
+        (f"{TILE} as 8 x 3 stage B {{ read vector 4 }}", ["G205"]),
+        # Nor do vectors that cannot be moved, of rows and of copies.
+        (f"{TILE} stage B {{ load vector 2 store vector 4 pad 2 }}", ["G306"]),
+        (f"{TILE} buffers 2 async stage B {{ load vector 2 store vector 4 }}", ["G306"]),
+        (f"{TILE} as 8 x 2 stage B {{ read vector 4 pad 2 }}", ["G308"]),
+        # What is wrong with one operand is no reason to be silent about the other.
+        (
+            f"{TILE} as 8 x 2 stage B {{ read vector 4 }} stage A {{ transpose pad 1 read vector 4 }}",
+            ["G308", "G309"],
+        ),
+        (f"{TILE} warp 64 x 32 lanes 3 x 5 paired", ["G209"]),
+    ],
+)
+def test_what_builds_on_a_mistake_is_not_judged(options: str, expected: list[str]) -> None:
+    assert sorted({d.code for d in broken(options)}) == expected
+
+
+def test_rules_stand_behind_those_that_they_need() -> None:
+    codes = [rule.code for rule in RULES]
+    for rule in RULES:
+        assert all(codes.index(code) < codes.index(rule.code) for code in rule.needs), rule.code
+
+
 def test_every_fragment_takes_registers() -> None:
     tile = "block 128 x 112 x 2 thread 8 x 14 buffers 2 async min_blocks 3"
     assert broken(f"{tile} fragments 1") == []

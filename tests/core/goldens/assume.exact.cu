@@ -6,8 +6,8 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, ping_pong
 // launch    ceil(M / 128) * ceil(N / 64) blocks of 128 threads
 // shared    12544 bytes, static
-// general   M % 128 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// general   M % 128 == 0; N % 64 == 0; K % 8 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // proved    C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
@@ -17,14 +17,14 @@
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (general): an axis without guard and a vector in global memory follow from the
-//           conditions
+//           guards (general): an axis without guard and a
+//           vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 12544 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -296,8 +296,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 128 == 0; N % 64 == 0; K % 8 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_exact_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

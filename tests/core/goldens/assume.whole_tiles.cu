@@ -3,12 +3,12 @@
 // source    assume.gemm, schedule whole_tiles (gemm 1)
 // target    sm_75
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, ping_pong,
-//           specialise
+// passes    register_blocking, warp_tiling, stage_shared,
+//           transpose, pad, vectorise, ping_pong, specialise
 // launch    ceil(M / 128) * ceil(N / 64) blocks of 128 threads
 // shared    12544 bytes, static
-// fast      M % 128 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// fast      M % 128 == 0; N % 64 == 0; K % 8 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   M % 128 == 0; N % 64 == 0; K % 8 == 0
 // proved    C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -19,14 +19,14 @@
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, general): an axis without guard and a vector in global memory follow from
-//           the conditions
+//           guards (fast, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 12544 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -352,8 +352,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 128 == 0; N % 64 == 0; K % 8 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_whole_tiles_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

@@ -3,12 +3,12 @@
 // source    fast.gemm, schedule fast_120 (gemm 1)
 // target    sm_120
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           fma_order, fragments, launch_bounds, specialise
+// passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
+//           vectorise, async_copies, fma_order, fragments, launch_bounds, specialise
 // launch    ceil(M / 64) * ceil(N / 128) blocks of 128 threads
 // shared    39168 bytes, static
-// fast      M % 64 == 0; N % 128 == 0; K % 16 == 0; B, C at multiples of 16 bytes, ldb, ldc
-//           multiples of 4
+// fast      M % 64 == 0; N % 128 == 0; K % 16 == 0;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once
@@ -20,14 +20,14 @@
 //           B tile: 2048 elements copied exactly once by 128 threads in 512 vectors of 4, or singly
 //           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 39168 bytes of shared memory per block fit sm_120
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -134,8 +134,8 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -338,8 +338,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 64 == 0; N % 128 == 0; K % 16 == 0; B, C at multiples of 16 bytes, ldb, ldc
-// multiples of 4.
+// Requires M % 64 == 0; N % 128 == 0; K % 16 == 0;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 sgemm_fast_120_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

@@ -3,12 +3,12 @@
 // source    grid.gemm, schedule columns (gemm 1)
 // target    sm_75
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, stage_shared, transpose, pad, vectorise, ping_pong, raster,
-//           specialise
+// passes    register_blocking, stage_shared, transpose,
+//           pad, vectorise, ping_pong, raster, specialise
 // launch    ceil(M / 64) * ceil(N / 64) blocks of 256 threads
 // shared    8448 bytes, static
-// fast      M % 64 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// fast      M % 64 == 0; N % 64 == 0; K % 8 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 4096 outputs, 16 for each of 256 threads, each written exactly once
@@ -20,14 +20,14 @@
 //           B tile: 512 elements copied exactly once by 256 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 8448 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -362,8 +362,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 64 == 0; N % 64 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 64 == 0; N % 64 == 0; K % 8 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_columns_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

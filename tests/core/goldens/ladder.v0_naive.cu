@@ -10,12 +10,12 @@
 // general   always right
 // proved    C tile: 1024 outputs, 1 for each of 1024 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
-//           guards (fast, general): an axis without guard and a vector in global memory follow from
-//           the conditions
+//           guards (fast, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           limits: 1024 threads and 0 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 

@@ -16,14 +16,14 @@
 //           B tile: 512 elements copied exactly once by 64 threads one by one
 //           B tile: 512 elements at distinct shared words
 //           B reads: 8 elements per thread and k, each where it was stored
-//           guards (fast, general): an axis without guard and a vector in global memory follow from
-//           the conditions
+//           guards (fast, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 64 threads and 4352 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 

@@ -6,8 +6,8 @@
 // passes    register_blocking, stage_shared, transpose, pad, vectorise, ping_pong, specialise
 // launch    ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // shared    16640 bytes, static
-// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
@@ -19,14 +19,14 @@
 //           B tile: 1024 elements copied exactly once by 256 threads in 256 vectors of 4, or singly
 //           B tile: 1024 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 16640 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -355,8 +355,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_v3_2_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

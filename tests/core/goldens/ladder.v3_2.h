@@ -34,17 +34,17 @@ enum GemmdslStatus {
 // A[M, K] row-major; its leading dimension lda is at least max(1, K).
 // B[K, N] row-major; its leading dimension ldb is at least max(1, N).
 // C[M, N] row-major; its leading dimension ldc is at least max(1, N).
-// C must not share memory with A or B: address ranges that meet are refused, unless both are panels
-// of one
-// matrix (equal leading dimensions) whose lines are apart. beta == 0 never reads C; alpha == 0 or K
-// == 0 never reads A or B.
+// C must not share memory with A or B:
+// address ranges that meet are refused, unless both are panels of one
+// matrix (equal leading dimensions) whose lines are apart.
+// beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B.
 // Returns a GemmdslStatus; errors of the kernel itself show at the next synchronisation.
 int sgemm_v3_2(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                float beta, float* C, int ldc, cudaStream_t stream);
 
 #ifdef GEMMDSL_CPU
-// Of a library that runs the kernel on the CPU, with all matrices in the host's memory: why the
-// calling
+// Of a library that runs the kernel on the CPU, with all matrices in the host's memory:
+// why the calling
 // thread's last launch failed, "" when it did not.
 const char* sgemm_v3_2_message(void);
 #endif

@@ -3,8 +3,8 @@
 //   nvcc -O3 -std=c++17 -arch=sm_75 sgemm_v3_2.cu sgemm_v3_2_main.cu -o sgemm_v3_2
 //   ./sgemm_v3_2 [M N K [repeats]]
 //
-// Exit status: 0 when every row of C is right, 1 when one is not, 2 when CUDA or the arguments
-// fail.
+// Exit status: 0 when every row of C is right, 1
+// when one is not, 2 when CUDA or the arguments fail.
 
 #include <cuda_runtime.h>
 

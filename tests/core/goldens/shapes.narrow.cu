@@ -3,13 +3,13 @@
 // source    shapes.gemm, schedule narrow (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           fma_order, fragments, split_k, specialise
+// passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
+//           vectorise, async_copies, fma_order, fragments, split_k, specialise
 // launch    sgemm_narrow_scale, all elements of C
 //           ceil(M / 256) * ceil(N / 16) x 16 blocks of 128 threads
 // shared    112128 bytes, dynamic
-// fast      M % 256 == 0; N % 16 == 0; K % 32 == 0; B, C at multiples of 16 bytes, ldb, ldc
-//           multiples of 4
+// fast      M % 256 == 0; N % 16 == 0; K % 32 == 0;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 4096 outputs, 32 for each of 128 threads, each written exactly once
@@ -22,15 +22,15 @@
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           sums: C is scaled by beta once, and each of 16 parts is added once
 //           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 112128 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -137,8 +137,8 @@ __device__ __forceinline__ void add_global(float* to, const float (&from)[WIDTH]
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -357,8 +357,8 @@ sgemm_narrow_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
   }
 }
 
-// Requires M % 256 == 0; N % 16 == 0; K % 32 == 0; B, C at multiples of 16 bytes, ldb, ldc
-// multiples of 4.
+// Requires M % 256 == 0; N % 16 == 0; K % 32 == 0;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_narrow_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

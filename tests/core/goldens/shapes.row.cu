@@ -3,13 +3,13 @@
 // source    shapes.gemm, schedule row (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, vectorise, async_copies, fragments,
-//           split_k, specialise
+// passes    register_blocking, warp_tiling, stage_shared,
+//           vectorise, async_copies, fragments, split_k, specialise
 // launch    sgemm_row_scale, all elements of C
 //           ceil(M / 1) * ceil(N / 512) x 8 blocks of 128 threads
 // shared    65664 bytes, dynamic
-// fast      M % 1 == 0; N % 512 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples
-//           of 4
+// fast      M % 1 == 0; N % 512 == 0; K % 8 == 0;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 512 outputs, 4 for each of 128 threads, each written exactly once
@@ -19,19 +19,19 @@
 //           A tile: 8 elements copied exactly once by 128 threads one by one
 //           A tile: 8 elements at distinct shared words
 //           A reads: 1 elements per thread and k, each where it was stored
-//           B tile: 4096 elements copied exactly once by 128 threads in 1024 vectors of 4, or
-//           singly
+//           B tile: 4096 elements copied exactly once by
+//           128 threads in 1024 vectors of 4, or singly
 //           B tile: 4096 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           sums: C is scaled by beta once, and each of 8 parts is added once
 //           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 65664 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -135,8 +135,8 @@ __device__ __forceinline__ void add_global(float* to, const float (&from)[WIDTH]
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -352,8 +352,8 @@ sgemm_row_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
   }
 }
 
-// Requires M % 1 == 0; N % 512 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples
-// of 4.
+// Requires M % 1 == 0; N % 512 == 0; K % 8 == 0;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_row_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -3,14 +3,14 @@
 // source    shapes.gemm, schedule tiny (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           fragments, specialise
+// passes    register_blocking, warp_tiling, stage_shared, transpose,
+//           pad, vectorise, async_copies, fragments, specialise
 // launch    ceil(M / 16) * ceil(N / 16) blocks of 128 threads
 // shared    25344 bytes, static
 // fast      M % 16 == 0; N % 16 == 0; K % 32 == 0; B at multiples of 16 bytes, ldb multiples of 4;
 //           C at multiples of 8 bytes, ldc multiples of 2
-// edge      B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc
-//           multiples of 2
+// edge      B at multiples of 16 bytes, ldb multiples of 4;
+//           C at multiples of 8 bytes, ldc multiples of 2
 // general   always right
 // proved    C tile: 256 outputs, 2 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -21,14 +21,14 @@
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 2 elements per thread and k, each where it was stored, 2 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 14 tiles, then repeating; each multiplied once, in order, through 6 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 25344 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -128,8 +128,8 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -332,8 +332,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 16 == 0; N % 16 == 0; K % 32 == 0; B at multiples of 16 bytes, ldb multiples of 4; C
-// at multiples of 8 bytes, ldc multiples of 2.
+// Requires M % 16 == 0; N % 16 == 0; K % 32 == 0;
+// B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_tiny_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -341,8 +341,8 @@ sgemm_tiny_fast(int M, int N, int K, float alpha, const float* __restrict__ A, i
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples
-// of 2.
+// Requires B at multiples of 16 bytes, ldb multiples of 4;
+// C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_tiny_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -3,15 +3,15 @@
 // source    shapes.gemm, schedule tiny_deep (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           fragments, split_k, specialise
+// passes    register_blocking, warp_tiling, stage_shared, transpose,
+//           pad, vectorise, async_copies, fragments, split_k, specialise
 // launch    sgemm_tiny_deep_scale, all elements of C
 //           ceil(M / 16) * ceil(N / 16) x 4 blocks of 128 threads
 // shared    25344 bytes, static
 // fast      M % 16 == 0; N % 16 == 0; K % 32 == 0; B at multiples of 16 bytes, ldb multiples of 4;
 //           C at multiples of 8 bytes, ldc multiples of 2
-// edge      B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc
-//           multiples of 2
+// edge      B at multiples of 16 bytes, ldb multiples of 4;
+//           C at multiples of 8 bytes, ldc multiples of 2
 // general   always right
 // proved    C tile: 256 outputs, 2 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block, one for each part of K
@@ -23,15 +23,15 @@
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 2 elements per thread and k, each where it was stored, 2 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           sums: C is scaled by beta once, and each of 4 parts is added once
 //           K loop: 0 to 14 tiles, then repeating; each multiplied once, in order, through 6 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 25344 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -139,8 +139,8 @@ __device__ __forceinline__ void add_global(float* to, const float (&from)[WIDTH]
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -359,8 +359,8 @@ sgemm_tiny_deep_scale(int M, int N, float beta, float* __restrict__ C, int ldc) 
   }
 }
 
-// Requires M % 16 == 0; N % 16 == 0; K % 32 == 0; B at multiples of 16 bytes, ldb multiples of 4; C
-// at multiples of 8 bytes, ldc multiples of 2.
+// Requires M % 16 == 0; N % 16 == 0; K % 32 == 0;
+// B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_tiny_deep_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -369,8 +369,8 @@ sgemm_tiny_deep_fast(int M, int N, int K, float alpha, const float* __restrict__
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires B at multiples of 16 bytes, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples
-// of 2.
+// Requires B at multiples of 16 bytes, ldb multiples of 4;
+// C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_tiny_deep_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

@@ -3,12 +3,12 @@
 // source    shapes.gemm, schedule uneven (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, async_copies,
-//           fma_order, fragments, specialise
+// passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
+//           vectorise, async_copies, fma_order, fragments, specialise
 // launch    ceil(M / 64) * ceil(N / 192) blocks of 128 threads
 // shared    52992 bytes, dynamic
-// fast      M % 64 == 0; N % 192 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc
-//           multiples of 4
+// fast      M % 64 == 0; N % 192 == 0; K % 8 == 0;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 12288 outputs, 96 for each of 128 threads, each written exactly once
@@ -20,14 +20,14 @@
 //           B tile: 1536 elements copied exactly once by 128 threads in 384 vectors of 4, or singly
 //           B tile: 1536 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 12 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 14 tiles, then repeating; each multiplied once, in order, through 6 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 52992 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -128,8 +128,8 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -331,8 +331,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 64 == 0; N % 192 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples
-// of 4.
+// Requires M % 64 == 0; N % 192 == 0; K % 8 == 0;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_uneven_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

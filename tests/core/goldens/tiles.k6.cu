@@ -6,10 +6,10 @@
 // passes    register_blocking, stage_shared, transpose, pad, vectorise, ping_pong, specialise
 // launch    ceil(M / 96) * ceil(N / 64) blocks of 192 threads
 // shared    7776 bytes, static
-// fast      M % 96 == 0; N % 64 == 0; K % 6 == 0; A at multiples of 8 bytes, lda multiples of 2; B,
-//           C at multiples of 16 bytes, ldb, ldc multiples of 4
-// edge      A at multiples of 8 bytes, lda multiples of 2; B, C at multiples of 16 bytes, ldb, ldc
-//           multiples of 4
+// fast      M % 96 == 0; N % 64 == 0; K % 6 == 0; A at multiples of 8 bytes, lda multiples of 2;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
+// edge      A at multiples of 8 bytes, lda multiples of 2;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 6144 outputs, 32 for each of 192 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -20,14 +20,14 @@
 //           B tile: 384 elements copied exactly once by 192 threads in 96 vectors of 4, or singly
 //           B tile: 384 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 4 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 192 threads and 7776 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -356,8 +356,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 96 == 0; N % 64 == 0; K % 6 == 0; A at multiples of 8 bytes, lda multiples of 2; B,
-// C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires M % 96 == 0; N % 64 == 0; K % 6 == 0; A at multiples of 8 bytes, lda multiples of 2;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_k6_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
               const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -365,8 +365,8 @@ sgemm_k6_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires A at multiples of 8 bytes, lda multiples of 2; B, C at multiples of 16 bytes, ldb, ldc
-// multiples of 4.
+// Requires A at multiples of 8 bytes, lda multiples of 2;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_k6_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
               const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -6,8 +6,8 @@
 // passes    register_blocking, stage_shared, transpose, vectorise, specialise
 // launch    ceil(M / 60) * ceil(N / 120) blocks of 120 threads
 // shared    8640 bytes, static
-// fast      M % 60 == 0; N % 120 == 0; K % 12 == 0; A, B, C at multiples of 8 bytes, lda, ldb, ldc
-//           multiples of 2
+// fast      M % 60 == 0; N % 120 == 0; K % 12 == 0;
+//           A, B, C at multiples of 8 bytes, lda, ldb, ldc multiples of 2
 // edge      A, B, C at multiples of 8 bytes, lda, ldb, ldc multiples of 2
 // general   always right
 // proved    C tile: 7200 outputs, 60 for each of 120 threads, each written exactly once
@@ -19,14 +19,14 @@
 //           B tile: 1440 elements copied exactly once by 120 threads in 720 vectors of 2, or singly
 //           B tile: 1440 elements at distinct shared words, stored 2 at a time, aligned
 //           B reads: 10 elements per thread and k, each where it was stored, 2 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 120 threads and 8640 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -357,8 +357,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
 
 }  // namespace
 
-// Requires M % 60 == 0; N % 120 == 0; K % 12 == 0; A, B, C at multiples of 8 bytes, lda, ldb, ldc
-// multiples of 2.
+// Requires M % 60 == 0; N % 120 == 0; K % 12 == 0;
+// A, B, C at multiples of 8 bytes, lda, ldb, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_t6x10_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                  const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -6,28 +6,28 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, specialise
 // launch    ceil(M / 256) * ceil(N / 32) blocks of 128 threads
 // shared    18688 bytes, static
-// fast      M % 256 == 0; N % 32 == 0; K % 16 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// fast      M % 256 == 0; N % 32 == 0; K % 16 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 8192 outputs, 64 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 4096 elements copied exactly once by 128 threads in 1024 vectors of 4, or
-//           singly
+//           A tile: 4096 elements copied exactly once by
+//           128 threads in 1024 vectors of 4, or singly
 //           A tile: 4096 elements at distinct shared words, padding of 4 unused
 //           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           B tile: 512 elements copied exactly once by 128 threads in 128 vectors of 4, or singly
 //           B tile: 512 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 18688 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -364,8 +364,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
 
 }  // namespace
 
-// Requires M % 256 == 0; N % 32 == 0; K % 16 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 256 == 0; N % 32 == 0; K % 16 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_tall_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -6,8 +6,8 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad, vectorise, specialise
 // launch    ceil(M / 16) * ceil(N / 256) blocks of 64 threads
 // shared    8832 bytes, static
-// fast      M % 16 == 0; N % 256 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-//           multiples of 4
+// fast      M % 16 == 0; N % 256 == 0; K % 8 == 0;
+//           A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // edge      A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 4096 outputs, 64 for each of 64 threads, each written exactly once
@@ -19,14 +19,14 @@
 //           B tile: 2048 elements copied exactly once by 64 threads in 512 vectors of 4, or singly
 //           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 64 threads and 8832 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -366,8 +366,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
 
 }  // namespace
 
-// Requires M % 16 == 0; N % 256 == 0; K % 8 == 0; A, B, C at multiples of 16 bytes, lda, ldb, ldc
-// multiples of 4.
+// Requires M % 16 == 0; N % 256 == 0; K % 8 == 0;
+// A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_wide_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {

@@ -3,12 +3,12 @@
 // source    unroll.gemm, schedule deep_tile (gemm 1)
 // target    sm_90
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
-// passes    register_blocking, stage_shared, transpose, pad, vectorise, async_copies, fragments,
-//           unroll, specialise
+// passes    register_blocking, stage_shared, transpose, pad,
+//           vectorise, async_copies, fragments, unroll, specialise
 // launch    ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // shared    66560 bytes, dynamic
-// fast      M % 128 == 0; N % 128 == 0; K % 32 == 0; B, C at multiples of 16 bytes, ldb, ldc
-//           multiples of 4
+// fast      M % 128 == 0; N % 128 == 0; K % 32 == 0;
+//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
@@ -17,18 +17,18 @@
 //           A tile: 4096 elements copied exactly once by 256 threads one by one
 //           A tile: 4096 elements at distinct shared words, padding of 4 unused
 //           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 4096 elements copied exactly once by 256 threads in 1024 vectors of 4, or
-//           singly
+//           B tile: 4096 elements copied exactly once by
+//           256 threads in 1024 vectors of 4, or singly
 //           B tile: 4096 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 6 tiles, then repeating; each multiplied once, in order, through 2 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 66560 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
@@ -130,8 +130,8 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
   }
 }
 
-// Starts copying WIDTH neighbours from global to shared memory; those from `valid` on are not
-// touched and become zero.
+// Starts copying WIDTH neighbours from global to shared memory;
+// those from `valid` on are not touched and become zero.
 template <int WIDTH>
 __device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
   constexpr int BYTES = WIDTH * sizeof(float);
@@ -331,8 +331,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 128 == 0; K % 32 == 0; B, C at multiples of 16 bytes, ldb, ldc
-// multiples of 4.
+// Requires M % 128 == 0; N % 128 == 0; K % 32 == 0;
+// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_deep_tile_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,

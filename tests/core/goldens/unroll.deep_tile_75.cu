@@ -6,10 +6,10 @@
 // passes    register_blocking, stage_shared, transpose, pad, vectorise, unroll, specialise
 // launch    ceil(M / 96) * ceil(N / 96) blocks of 256 threads
 // shared    18816 bytes, static
-// fast      M % 96 == 0; N % 96 == 0; K % 24 == 0; A, B at multiples of 16 bytes, lda, ldb
-//           multiples of 4; C at multiples of 8 bytes, ldc multiples of 2
-// edge      A, B at multiples of 16 bytes, lda, ldb multiples of 4; C at multiples of 8 bytes, ldc
-//           multiples of 2
+// fast      M % 96 == 0; N % 96 == 0; K % 24 == 0; A, B at multiples of 16 bytes,
+//           lda, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples of 2
+// edge      A, B at multiples of 16 bytes, lda, ldb multiples of 4;
+//           C at multiples of 8 bytes, ldc multiples of 2
 // general   always right
 // proved    C tile: 9216 outputs, 36 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -20,14 +20,14 @@
 //           B tile: 2304 elements copied exactly once by 256 threads in 576 vectors of 4, or singly
 //           B tile: 2304 elements at distinct shared words, stored 4 at a time, aligned
 //           B reads: 6 elements per thread and k, each where it was stored, 2 at a time, aligned
-//           guards (fast, edge, general): an axis without guard and a vector in global memory
-//           follow from the conditions
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 4 tiles, then repeating; each multiplied once, in order, through 1 slot
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 18816 bytes of shared memory per block fit sm_75
 //
-// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
-// propagate.
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 
 #include <cuda_runtime.h>
 
@@ -366,8 +366,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
 
 }  // namespace
 
-// Requires M % 96 == 0; N % 96 == 0; K % 24 == 0; A, B at multiples of 16 bytes, lda, ldb multiples
-// of 4; C at multiples of 8 bytes, ldc multiples of 2.
+// Requires M % 96 == 0; N % 96 == 0; K % 24 == 0; A, B at multiples of 16
+// bytes, lda, ldb multiples of 4; C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_deep_tile_75_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -376,8 +376,8 @@ sgemm_deep_tile_75_fast(int M, int N, int K, float alpha, const float* __restric
   compute_block<true, true>(stage, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires A, B at multiples of 16 bytes, lda, ldb multiples of 4; C at multiples of 8 bytes, ldc
-// multiples of 2.
+// Requires A, B at multiples of 16 bytes, lda, ldb multiples of 4;
+// C at multiples of 8 bytes, ldc multiples of 2.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_deep_tile_75_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
