@@ -13,6 +13,7 @@ from typing import Literal
 from gemmdsl import cache
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.emulator.errors import NO_COMPILER
+from gemmdsl.resources import installs
 from gemmdsl.runtime.errors import NO_GPU, NO_PYCUDA
 from gemmdsl.target import TARGETS
 from gemmdsl.toolchain import compile_cubin, find_tool, supported_targets
@@ -41,11 +42,11 @@ _MISSING = (NOT_FOUND, NO_COMPILER, NO_PYCUDA, NO_GPU)
 
 # Package, what it is for, and what installs it.
 _EXTRAS = (
-    ("cuda-bindings", "streams of torch and cupy; CUDA graphs in bench", "pip install 'gemmdsl[gpu]'"),
+    ("cuda-bindings", "streams of torch and cupy; CUDA graphs in bench", installs("gpu")),
     ("cuda-pathfinder", "finding the toolkit in more places", "pip install cuda-pathfinder"),
     ("torch", "cuBLAS to compare with in bench", "pip install torch"),
     ("cupy", "cuBLAS to compare with in bench, if torch is missing", "pip install cupy-cuda13x"),
-    ("matplotlib", "plots of bench", "pip install 'gemmdsl[plot]'"),
+    ("matplotlib", "plots of bench", installs("plot")),
 )
 _TOOLS: tuple[tuple[ToolName, Group, str], ...] = (
     ("nvcc", "cuda", "cubins and PTX; everything on a GPU"),
@@ -139,7 +140,7 @@ def _headers() -> Iterator[Check]:
         finding = problem.diagnostics[0]
         notes = {note.label: note.text for note in finding.notes}
         said = next((line for line in notes.get("it said", "").splitlines() if "error" in line), "")
-        mend = notes.get("help", "pip install 'gemmdsl[cuda]', or install the whole CUDA toolkit")
+        mend = notes.get("help", f"{installs('cuda')}, or install the whole CUDA toolkit")
         yield Check("cuda", name, "broken", said or finding.message, use, mend)
     else:
         yield Check("cuda", name, "ok", f"a sample with asynchronous copies compiles for {target}", use)
@@ -162,7 +163,7 @@ def _gpu() -> Iterator[Check]:
 
     use = "running, testing and timing on a GPU"
     if find_spec("pycuda") is None:
-        mend = "pip install 'gemmdsl[gpu]'"
+        mend = installs("gpu")
         yield Check("gpu", "pycuda", "missing", "pycuda is not installed", use, mend)
         return
     opened = _tried("gpu", "driver and GPU", use, lambda: str(driver().Device.count()))

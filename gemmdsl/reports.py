@@ -10,6 +10,7 @@ from urllib.parse import quote
 from gemmdsl.diagnostics import Diagnostic, Severity, render_all, summary
 from gemmdsl.rules import RULES
 
+SCHEMA = "gemmdsl.check/1"
 FORMATS = ("text", "json", "sarif", "github")
 
 
@@ -18,7 +19,7 @@ def report(diagnostics: Iterable[Diagnostic], form: str, version: str) -> str:
     found = tuple(diagnostics)
     match form:
         case "json":
-            return _dumped({"diagnostics": [_plain(diagnostic) for diagnostic in found]})
+            return _dumped({"schema": SCHEMA, "diagnostics": [_plain(diagnostic) for diagnostic in found]})
         case "sarif":
             return _dumped(_sarif(found, version))
         case "github":

@@ -6,6 +6,7 @@ A checkout keeps `grammar/` and `templates/` beside the package; the wheel maps 
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -28,6 +29,14 @@ def suite_table() -> Path | None:
     """The table of the suite in a checkout; an installed wheel has no examples."""
     path = _PACKAGE.parent / "examples" / "suite.toml"
     return path if path.is_file() else None
+
+
+def installs(*extras: str) -> str:
+    """The command that installs extras of this very gemmdsl, a checkout or an installed package."""
+    names = f"[{','.join(extras)}]"
+    if (_PACKAGE.parent / "pyproject.toml").is_file():
+        return f"pip install -e {quote(f'{_PACKAGE.parent}{names}')}"
+    return f"pip install 'gemmdsl{names}'"
 
 
 def template_folder() -> Path:

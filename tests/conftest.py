@@ -31,4 +31,4 @@ def _nvcc() -> bool:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("nvcc") and not _nvcc():
-        pytest.skip("needs nvcc: pip install 'gemmdsl[cuda]'")
+        pytest.skip("needs nvcc: pip install -e '.[cuda]'")

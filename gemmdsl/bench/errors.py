@@ -6,6 +6,7 @@ What is wrong with one kernel is told in its row, and with a suite's table by `s
 from __future__ import annotations
 
 from gemmdsl.diagnostics import GemmError, error
+from gemmdsl.resources import installs
 
 
 def no_baseline(reason: str) -> GemmError:
@@ -23,7 +24,7 @@ def no_baseline(reason: str) -> GemmError:
 
 def no_matplotlib(reason: str) -> GemmError:
     """Plots need a library."""
-    return GemmError([error("G952", f"plots need matplotlib: {reason}", help="pip install 'gemmdsl[plot]'")])
+    return GemmError([error("G952", f"plots need matplotlib: {reason}", help=installs("plot"))])
 
 
 def nothing_to_draw() -> GemmError:

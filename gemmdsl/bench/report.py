@@ -9,7 +9,7 @@ from typing import Any
 
 from gemmdsl.bench.session import Report, Row, Shape
 
-FORMAT = 1
+SCHEMA = "gemmdsl.bench/1"
 _COLUMNS = ("schedule", "shape", "path", "TFLOP/s", "spread", "x cuBLAS", "of peak", "regs", "blocks/SM")
 _WORDS = 3
 
@@ -59,9 +59,9 @@ def failed(rows: Sequence[Row]) -> bool:
 
 
 def to_json(report: Report) -> str:
-    """The report with format number, every sample included; times in seconds, rates per second."""
+    """The report with its form in `schema`, every sample included; times in seconds, rates per second."""
     data = {
-        "format": FORMAT,
+        "schema": SCHEMA,
         "device": report.device,
         "target": report.target,
         "driver": report.driver,

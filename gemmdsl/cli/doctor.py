@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gemmdsl.doctor import Check, Group
 
 _UNWELL = 2
-_FORMAT = 1
+_SCHEMA = "gemmdsl.doctor/1"
 _MARKS = {"ok": "ok", "missing": "--", "broken": "BAD"}
 _TITLES: dict[str, str] = {
     "basis": "Compiling, running and testing on the CPU",
@@ -67,5 +67,5 @@ def _print_json(checks: tuple[Check, ...], well: bool) -> None:
     import json
     from dataclasses import asdict
 
-    data = {"format": _FORMAT, "ok": well, "checks": [asdict(check) for check in checks]}
+    data = {"schema": _SCHEMA, "ok": well, "checks": [asdict(check) for check in checks]}
     click.echo(json.dumps(data, indent=2))

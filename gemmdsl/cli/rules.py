@@ -8,6 +8,8 @@ import click
 
 from gemmdsl.rules import RULES
 
+_SCHEMA = "gemmdsl.rules/1"
+
 
 @click.command()
 @click.option(
@@ -20,7 +22,7 @@ def command(form: str) -> None:
             {"code": rule.code, "formula": rule.formula, "message": rule.message, "words": list(rule.words)}
             for rule in RULES
         ]
-        click.echo(json.dumps({"rules": rows}, indent=2))
+        click.echo(json.dumps({"schema": _SCHEMA, "rules": rows}, indent=2))
         return
     for rule in sorted(RULES, key=lambda rule: rule.code):
         click.echo(f"{rule.code}  {rule.formula}")

@@ -201,7 +201,7 @@ def _meaning(before: Count, after: Count, narrower: bool) -> str:
     if after.excess < before.excess:
         if after.excess:
             return "merged accesses have fewer conflicts than the schedule would have"
-        return "merged accesses have no conflicts where the schedule would; padding against them buys nothing"
+        return "merged accesses have no conflicts where the schedule would; padding would buy nothing here"
     if after.cost < before.cost:
         return "merging neighbours saves requests"
     return "the counters of a profiler follow the compiled code"

@@ -6,6 +6,7 @@ Arguments that do not fit are LaunchErrors, the same as those of the CPU emulato
 from __future__ import annotations
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
+from gemmdsl.resources import installs
 
 # Codes by which others tell these cases from the rest.
 NO_PYCUDA = "G940"
@@ -29,7 +30,7 @@ def no_pycuda(reason: str) -> GpuError:
     return GpuError(
         NO_PYCUDA,
         f"running on a GPU needs pycuda: {reason}",
-        help="pip install 'gemmdsl[gpu]'",
+        help=installs("gpu"),
     )
 
 

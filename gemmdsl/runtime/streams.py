@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gemmdsl.resources import installs
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.bindings import bindings, called
 from gemmdsl.runtime.device import Gpu, Handle
@@ -68,7 +69,7 @@ def after(later: int, earlier: int) -> None:
     """Let one stream wait for what another has been given so far."""
     cuda = bindings()
     if cuda is None:
-        raise errors.no_stream("streams of other libraries need cuda-bindings: pip install 'gemmdsl[gpu]'")
+        raise errors.no_stream(f"streams of other libraries need cuda-bindings: {installs('gpu')}")
     event = called(cuda.cuEventCreate(_NO_TIMING))
     try:
         called(cuda.cuEventRecord(event, cuda.CUstream(earlier)))

@@ -13,6 +13,8 @@ from gemmdsl.testing import case as cases
 from gemmdsl.testing.engine import KernelReport
 from gemmdsl.wording import several
 
+SCHEMA = "gemmdsl.test/1"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -65,7 +67,7 @@ def to_json(entries: Sequence[Entry]) -> str:
     """One object: `ok`, and for each schedule what was run and what is wrong."""
     kernels = [_entry(entry) for entry in entries]
     ok = all(kernel["ok"] for kernel in kernels)
-    return json.dumps({"format": 1, "ok": ok, "schedules": kernels}, indent=2)
+    return json.dumps({"schema": SCHEMA, "ok": ok, "schedules": kernels}, indent=2)
 
 
 def to_junit(entries: Sequence[Entry], name: str) -> str:

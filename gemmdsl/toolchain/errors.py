@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gemmdsl.diagnostics import Diagnostic, GemmError, Note
+from gemmdsl.resources import installs
 
 # The code by which others tell what is missing from what fails.
 NOT_FOUND = "G901"
 
 _TOOLKIT = "install the CUDA toolkit 12.0 or later and set CUDA_HOME"
-_INSTALL = f"pip install 'gemmdsl[cuda]', or {_TOOLKIT}"
+_INSTALL = f"{installs('cuda')}, or {_TOOLKIT}"
 # Not in a wheel, or not in one that the extra asks for.
 _ELSEWHERE = {
     "compute-sanitizer": f"pip install nvidia-cuda-sanitizer-api, or {_TOOLKIT}",

@@ -273,7 +273,7 @@ def test_the_command(world: World, torch: Any) -> None:
     assert "2 timed" in result.output
     result = bench("-s", "odd", "--shapes", "40", "--output-format", "json")
     data = json.loads(result.stdout)
-    assert (data["format"], len(data["rows"])) == (1, 1)
+    assert (data["schema"], len(data["rows"])) == ("gemmdsl.bench/1", 1)
     row = data["rows"][0]
     assert (row["status"], row["ratio"], row["shape"], len(row["samples"]["seconds"])) == (
         "timed",

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from gemmdsl import doctor
 from gemmdsl.cli import group
+from gemmdsl.resources import installs
 from tests.runtime.conftest import world as world
 from tests.runtime.fake import Error, World
 from tests.toolchain.test_cubins import FAKE
@@ -55,7 +56,7 @@ def pycuda(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_without_a_gpu() -> None:
     result = call()
     assert result.exit_code == 0, result.output
-    assert "get it: pip install 'gemmdsl[gpu]'" in result.output
+    assert f"get it: {installs('gpu')}" in result.output
     assert call("--need", "cuda").exit_code == 2, "ptxas is missing"
     assert call("--need", "gpu").exit_code == 2
     found = checks()
@@ -146,5 +147,5 @@ def test_headers_that_are_missing(tmp_path: Path) -> None:
     tool(tmp_path, "ptxas", "echo 'release 13.0, V13.0.88'")
     found = checks()["CUDA headers"]
     assert (found["state"], found["found"]) == ("broken", said)
-    assert "gemmdsl[cuda]" in found["mend"]
+    assert installs("cuda") in found["mend"]
     assert call().exit_code == 2

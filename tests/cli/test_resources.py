@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,12 @@ def test_a_damaged_installation_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "gemmdsl")
     with pytest.raises(FileNotFoundError, match=r"incomplete: templates/kernel\.cu\.j2 is missing"):
         resources.template_folder()
+
+
+def test_extras_are_installed_into_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shlex.split(resources.installs("gpu", "cuda"))[2:] == ["-e", f"{ROOT}[gpu,cuda]"]
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "site-packages" / "gemmdsl")
+    assert resources.installs("plot") == "pip install 'gemmdsl[plot]'"
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "pyproject.toml").touch()
+    assert shlex.split(resources.installs("plot"))[3] == f"{tmp_path / 'site-packages'}[plot]"

@@ -133,10 +133,11 @@ def page(schedules: tuple[str, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _told(told: str) -> tuple[str, str]:
+def _told(told: str) -> tuple[str, ...]:
     return (
         f"{told}; speed at 4096, from [the tables](../performance.md#squares).",
         "Bank conflicts are measured as well as [arbitration](../analysis.md#which-wavefronts) repeats.",
+        "Registers are those of the `fast` path, which whole tiles of this size take.",
     )
 
 

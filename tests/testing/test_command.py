@@ -92,7 +92,7 @@ def test_a_hand_edited_kernel_is_tested_and_its_failure_kept(folder: Path) -> No
 def test_json_and_junit_say_what_failed() -> None:
     words = ("two.gemm", "-s", "tiny", "--source", "wrong.cu", "--output-format")
     told = json.loads(_test(*words, "json").output)
-    assert told["format"] == 1
+    assert told["schema"] == "gemmdsl.test/1"
     assert not told["ok"]
     (schedule,) = told["schedules"]
     assert schedule["findings"][0]["kind"] == "result"
