@@ -399,6 +399,14 @@ def test_command_refuses(words: tuple[str, ...], status: int, said: str) -> None
     assert said in errors
 
 
+def test_no_part_of_k_has_rows_of_its_own() -> None:
+    code, shown, errors = run(
+        *(str(FOLDER / "split.gemm"), "-s", "long_k", "--shape", "256x256x16384", "--no-compile")
+    )
+    assert (code, errors) == (0, "")
+    assert "the first wave reads 2 rows of A's tiles and 2 columns of B's, in 32 parts of K" in shown
+
+
 @pytest.mark.parametrize("sizes", ["0", "1x1x1", "128x128x0", "7x513x33"])
 @pytest.mark.parametrize("schedule", ["v0_naive", "v2_4x4", "v5_async"])
 def test_any_shape_can_be_explained(schedule: str, sizes: str) -> None:

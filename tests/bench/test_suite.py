@@ -205,6 +205,14 @@ def test_mistakes(table: Callable[..., Path], product: str, code: str, told: str
         assert found.notes[0].text == "for TT there is `fast_tt`"
 
 
+def test_a_schedule_for_a_column_major_c(table: Callable[..., Path]) -> None:
+    with pytest.raises(GemmError) as caught:
+        load_table(table('{ shape = 5, layout = "TT", schedule = "fast_fortran" }'))
+    (found,) = caught.value.diagnostics
+    assert found.code == "G957"
+    assert found.notes[0].text == "the products of a suite have a row-major C; for TT there is `fast_tt`"
+
+
 @pytest.mark.parametrize(
     ("files", "code", "told"),
     [

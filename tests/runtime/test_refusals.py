@@ -15,6 +15,7 @@ import pytest
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.launch_errors import LaunchError
+from gemmdsl.resources import installs
 from gemmdsl.runtime import Gpu, GpuError, device, gpu, run
 from tests.runtime.fake import Error, World
 from tests.runtime.test_run import code, on_gpu, source, view_of
@@ -182,7 +183,7 @@ def test_no_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GpuError, match="running on a GPU needs pycuda") as caught:
         gpu()
     assert code(caught) == "G940"
-    assert "pip install 'gemmdsl" in str(caught.value)
+    assert installs("gpu") in str(caught.value)
 
 
 def importing(monkeypatch: pytest.MonkeyPatch, library: str, loaded: list[str]) -> None:
