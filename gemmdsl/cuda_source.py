@@ -80,6 +80,14 @@ class Parts:
         """How many parts of an extent k are not empty; these come first."""
         return min(self.count, -(-k // self.block_k))
 
+    def ends(self, k: int) -> tuple[int, ...]:
+        """Where in an extent k each part ends that is not empty."""
+        tiles = -(-k // self.block_k)
+        each, more = divmod(tiles, self.count)
+        return tuple(
+            min(k, self.block_k * (part * each + min(part, more))) for part in range(1, self.busy(k) + 1)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:

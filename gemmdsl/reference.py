@@ -5,8 +5,10 @@ Everything is in logical shapes: A is (M, K), B is (K, N), C is (M, N), whatever
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,9 +136,13 @@ def gemm_reference(
     c: NDArray[np.floating] | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
+    *,
+    parts: Sequence[int] = (),
 ) -> Doubles:
     """C = alpha * A @ B + beta * C in float64.
 
+    `parts` are the ends of parts of K, the last one K itself, whose products are multiplied by alpha each for
+    itself: with an infinite alpha a part of 0 is a NaN, and so are two of different signs together.
     Scalars are rounded to FP32 first.  The product, and so alpha, is left out when alpha or K is 0, and C is
     when beta is 0.  A scalar that the problem does not have must be neutral: 1 for alpha, 0 for beta.
     """
@@ -145,7 +151,10 @@ def gemm_reference(
     result = np.zeros((a.shape[0], b.shape[1]))
     with np.errstate(all="ignore"):
         if alpha != 0:
-            result = alpha * (a.astype(np.float64) @ b.astype(np.float64))
+            left, right = a.astype(np.float64), b.astype(np.float64)
+            ends = (a.shape[1],) if isfinite(alpha) or not parts else parts
+            for first, last in pairwise((0, *ends)):
+                result += alpha * (left[:, first:last] @ right[first:last])
         if beta != 0 and c is not None:
             result = result + beta * c.astype(np.float64)
     return result
@@ -190,13 +199,15 @@ def compare(
     *,
     exact: bool = False,
     flushed: bool = False,
+    parts: Sequence[int] = (),
 ) -> Verdict:
-    """Judge a kernel's result; `c` is what C held before, `flushed` as in `error_bound`.
+    """Judge a kernel's result; `c` is what C held before, `flushed` as in `error_bound`, `parts` as in
+    `gemm_reference`.
 
     With `exact`, operands and scalars are integers and every element must be equal; InexactError when they
     are not, or when a sum could leave the integers that FP32 holds.  NaN equals NaN alone.
     """
-    want = gemm_reference(problem, a, b, c, alpha, beta)
+    want = gemm_reference(problem, a, b, c, alpha, beta, parts=parts)
     alpha, beta = _read_scalars(a, alpha, beta)
     if result.shape != want.shape:
         raise ValueError(f"the result has shape {result.shape}, and {want.shape} is right")

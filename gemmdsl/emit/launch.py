@@ -103,11 +103,14 @@ def _implies(other: Condition, condition: Multiple) -> bool:
     )
 
 
-def semantics(problem: Problem) -> str:
-    """What is never read, in sentences."""
+def semantics(problem: Problem, plan: LaunchPlan) -> str:
+    """What is never read, and what becomes of NaN and infinity, in sentences."""
     sentences = ["beta == 0 never reads C;"] if problem.beta else []
     unread = "alpha == 0 or K == 0 never reads" if problem.alpha else "K == 0 never reads"
-    return " ".join([*sentences, f"{unread} A or B."])
+    sentences += [f"{unread} A or B.", "NaN and infinity propagate."]
+    if problem.alpha and plan.parts is not None and plan.parts.atomic:
+        sentences.append("alpha multiplies each part of K: when it is infinite, a part of 0 gives NaN.")
+    return " ".join(sentences)
 
 
 def flags(kernel: Kernel) -> tuple[str, ...]:
@@ -226,7 +229,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         uses_aligned=any(isinstance(c, Aligned) for path in kernel.paths for c in path.requires),
         preconditions=" && ".join(_condition(kernel, c) for c in kernel.preconditions),
         requires=describe(kernel.preconditions),
-        semantics=semantics(problem),
+        semantics=semantics(problem, plan),
         parameters=", ".join([*declared, "cudaStream_t stream"]),
         arguments=named(plan.parameters),
         entry_parameters=restricted(plan.entry_parameters),

@@ -16,7 +16,7 @@ from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
 from gemmdsl.explain.text import dealt, first_wave, raster, sweep_title
 from gemmdsl.version import __version__
-from gemmdsl.wording import several
+from gemmdsl.wording import amount, duration, measure, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,9 @@ def page(report: Model, program: Program) -> str:
     return template.render(
         version=__version__,
         several=several,
+        amount=amount,
+        duration=duration,
+        measure=measure,
         raster=raster(report.spec.schedule),
         dealt=dealt(report.roofline.waves),
         first_wave=first_wave(report.roofline.waves),
@@ -146,7 +149,7 @@ def _short(number: int) -> str:
     """1.2M for 1,234,567; empty for 0."""
     if number == 0:
         return ""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if 1000 * 10**12 > number >= size:
             return f"{number / size:.3g}{unit}"
-    return str(number)
+    return amount(number)

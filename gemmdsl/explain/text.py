@@ -16,7 +16,7 @@ from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import Ownership, ownership
 from gemmdsl.spec import Schedule
 from gemmdsl.target import WARP_SIZE
-from gemmdsl.wording import several
+from gemmdsl.wording import amount, duration, measure, several
 
 _MOST_CELLS = 16
 
@@ -150,7 +150,8 @@ def _table(title: str, accesses: Sequence[Access], space: Space) -> str:
 
 def _numbers(count: Count) -> str:
     return (
-        f"{count.requests:15,} {count.cost:15,} {count.ideal:15,} {count.excess:15,}"
+        f"{amount(count.requests):>15} {amount(count.cost):>15} {amount(count.ideal):>15}"
+        f" {amount(count.excess):>15}"
         f" {count.share:7.2%} {count.per_request:7.3f}"
     )
 
@@ -192,8 +193,8 @@ def _instructions(report: Model) -> str:
     if machine is None:
         return ""
     lines = [
-        f"Instructions as compiled: {machine.instructions:,} issued by warps, {machine.ffma_share:.1%} FFMA;"
-        f" main loop {machine.loop_ffma_share:.1%}",
+        f"Instructions as compiled: {amount(machine.instructions)} issued by warps,"
+        f" {machine.ffma_share:.1%} FFMA; main loop {machine.loop_ffma_share:.1%}",
     ]
     unit = "K tile" if report.kernel.staging is not None else "k"
     lines.append(f"  per warp and {unit} of the main loop:")
@@ -230,14 +231,14 @@ def _roofline(report: Model) -> str:
     for tier in roof.intensities:
         lines.append(
             f"  {tier.tier:<30} {tier.floats_per_fma:10.5f} floats per FMA"
-            f" {tier.flop_per_byte:10.2f} FLOP per byte"
+            f" {measure(tier.flop_per_byte, 2):>10} FLOP per byte"
         )
     for name, seconds in roof.ceilings:
         mark = "  <- binds" if name == roof.binding else ""
-        lines.append(f"  {name:<30} {seconds * 1e6:10.1f} us alone{mark}")
+        lines.append(f"  {name:<30} {duration(seconds):>13} alone{mark}")
     waves = roof.waves
     lines.append(
-        f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {waves.waves:.2f} waves;"
+        f"  {several(waves.blocks, 'block')}, {waves.resident:,} at a time: {measure(waves.waves, 2)} waves;"
         f" {dealt(waves)}"
     )
     lines.append(f"  {raster(report.spec.schedule)}: {first_wave(waves)}")
@@ -245,8 +246,8 @@ def _roofline(report: Model) -> str:
     if best > 0:
         speed = report.shape.flops / best / 1e12
         lines.append(
-            f"  time between {best * 1e6:.1f} us ({speed:.1f} TFLOP/s, everything else hidden)"
-            f" and {worst * 1e6:.1f} us (nothing hidden)"
+            f"  time between {duration(best)} ({speed:.1f} TFLOP/s, everything else hidden)"
+            f" and {duration(worst)} (nothing hidden)"
         )
     lines.append("  assumes boost clock, matrices moved once between DRAM and cache, no launch overhead")
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from math import lcm
+from math import inf, lcm
 from typing import Any, get_args
 
 from gemmdsl.conditions import Aligned, Multiple
@@ -100,6 +100,11 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     if spec.problem.alpha:
         for turn in (0, 1):
             found[_case(spec, plan, (unread[0], unread[1], unread[2]), turn, alpha=0.0)] = None
+        # A tile more than there are parts; of integers alone is it known which sums are 0.
+        k = up(tile[2] * s.split_k + 1, needed["K"])
+        if unread[0] * unread[1] * k <= work:
+            infinite = _case(spec, plan, (unread[0], unread[1], k), 0, alpha=inf)
+            found[infinite.changed(operands="integers")] = None
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ beta is not 0, a missing one where C was poison.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -154,14 +155,22 @@ def _store(source: CudaSource, case: Case, operands: Operands) -> dict[OperandNa
 
 def _judge(source: CudaSource, case: Case, operands: Operands, result: Floats) -> tuple[Verdict, bool]:
     """The verdict, and whether it is exact, as it is wherever FP32 holds every sum."""
-    a, b, c = operands
+    shared = source.plan.parts
+    judge = partial(
+        compare,
+        source.problem,
+        result,
+        *operands,
+        case.alpha,
+        case.beta,
+        parts=shared.ends(case.k) if shared is not None and shared.atomic else (),
+    )
     try:
         if case.operands == "special":
             raise InexactError
-        return compare(source.problem, result, a, b, c, case.alpha, case.beta, exact=True), True
+        return judge(exact=True), True
     except InexactError:
-        flushed = source.plan.flushes
-        return compare(source.problem, result, a, b, c, case.alpha, case.beta, flushed=flushed), False
+        return judge(flushed=source.plan.flushes), False
 
 
 def _explain(case: Case, verdict: Verdict, result: Floats) -> str:

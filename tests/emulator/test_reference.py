@@ -8,6 +8,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from gemmdsl.cuda_source import Parts
 from gemmdsl.reference import (
     POISON,
     InexactError,
@@ -136,6 +137,24 @@ def test_sums_of_parts_stay_within_the_bound(k: int) -> None:
                 part = (part + a[:, at : at + 1].astype(np.float64) * b[at]).astype(np.float32)
             total = total + np.float32(1.3) * part
         assert compare(SGEMM, total, a, b, c, 1.3, 0.7).ok
+
+
+def test_an_infinite_alpha_multiplies_each_part_for_itself() -> None:
+    a = np.array([[1, -1, 2], [1, 1, 2], [3, -1, -1]], np.float32)
+    b = np.ones((3, 1), np.float32)
+    whole = gemm_reference(SGEMM, a, b, alpha=np.inf)
+    assert np.array_equal(whole, [[np.inf], [np.inf], [np.inf]])
+    shared = gemm_reference(SGEMM, a, b, alpha=np.inf, parts=(2, 3))
+    assert np.array_equal(shared, [[np.nan], [np.inf], [np.nan]], equal_nan=True)
+    assert np.array_equal(gemm_reference(SGEMM, a, b, alpha=2.0, parts=(2, 3)), 2 * a @ b)
+
+
+def test_parts_end_where_the_blocks_of_a_kernel_do() -> None:
+    assert Parts(3, 4, True).ends(0) == ()
+    assert Parts(3, 4, True).ends(3) == (3,)
+    assert Parts(3, 4, True).ends(9) == (4, 8, 9)
+    assert Parts(3, 4, True).ends(17) == (8, 16, 17)
+    assert Parts(3, 4, True).ends(24) == (8, 16, 24)
 
 
 def test_exactness_is_not_taken_for_granted() -> None:

@@ -18,6 +18,7 @@ from gemmdsl.emulator.builder import export
 from gemmdsl.emulator.library import RunOptions
 from gemmdsl.emulator.run import arguments_of, launch, run, store
 from gemmdsl.launch_errors import LaunchError
+from gemmdsl.reference import gemm_reference
 from gemmdsl.testing.outcome import kind_of
 
 TEXT = """gemm 1
@@ -93,6 +94,20 @@ def test_many_blocks_add_at_once() -> None:
     stored["B"].fill(b)
     launch(source, arguments_of(stored, 64, 64, 160), options=RunOptions(workers=8))
     np.testing.assert_array_equal(stored["C"].matrix, a.astype(np.float64) @ b)
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_an_infinite_alpha_shows_whether_parts_are_scaled(words: str) -> None:
+    source = kernel(words)
+    a, b, _ = operands(17, 33, 43)
+    # The first part is 0, and so is the last one.
+    a[:, :12] = a[:, 36:] = 0
+    found = run(source, a, b, None, np.inf)
+    assert source.plan.parts is not None
+    parts = source.plan.parts.ends(43) if source.plan.parts.atomic else ()
+    expected = gemm_reference(source.problem, a, b, alpha=np.inf, parts=parts)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isnan(found).all() == source.plan.parts.atomic
 
 
 def test_sums_too_small_to_be_normal_are_nought() -> None:

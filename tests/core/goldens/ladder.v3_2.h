@@ -36,8 +36,8 @@ enum GemmdslStatus {
 // C[M, N] row-major; its leading dimension ldc is at least max(1, N).
 // C must not share memory with A or B:
 // address ranges that meet are refused, unless both are panels of one
-// matrix (equal leading dimensions) whose lines are apart.
-// beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B.
+// matrix (equal leading dimensions) whose lines are apart. beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
 // Returns a GemmdslStatus; errors of the kernel itself show at the next synchronisation.
 int sgemm_v3_2(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                float beta, float* C, int ldc, cudaStream_t stream);

@@ -29,8 +29,8 @@
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 33792 bytes of shared memory per block fit sm_90
 //
-// Semantics: beta == 0 never reads C;
-// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
+// Semantics: beta == 0 never reads C; alpha == 0 or K == 0 never reads A or B. NaN and infinity
+// propagate. alpha multiplies each part of K: when it is infinite, a part of 0 gives NaN.
 
 #include <cuda_runtime.h>
 #include <cuda_pipeline_primitives.h>
