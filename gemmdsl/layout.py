@@ -308,13 +308,15 @@ class CopyMap:
     """Which elements of an operand's tile each thread copies: `copies` vectors of `width` neighbours.
 
     `strided` and `contiguous` are tile coordinates along the operand's axes in global memory, the latter of
-    the vector's first element; both depend on `thread` and `copy`.  The last round is partial when the
+    the vector's first element; both depend on `thread` and `copy`.  A row in global memory has `row_vectors`
+    of them.  The last round is partial when the
     vectors are no multiple of the threads; then only vectors with `vector` < `vectors` exist.
     """
 
     operand: Operand
     threads: Named
     width: Named | Int
+    row_vectors: Named
     vectors: Named
     copies: Named
     vector: Expr
@@ -432,6 +434,7 @@ def _dealt(
         operand=operand,
         threads=threads,
         width=width,
+        row_vectors=per_row,
         vectors=vectors,
         copies=copies,
         vector=vector,

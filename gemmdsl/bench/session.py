@@ -157,7 +157,6 @@ def measure(
 class _Member:
     """A kernel on its way to a row."""
 
-    subject: Subject
     row: Row
     kernel: Kernel | None = None
     entry: EntryPoint | None = None
@@ -213,15 +212,15 @@ class Session:
         try:
             entry = choose(source, _arguments(source.problem, buffers))
         except LaunchError as unfit:
-            return _Member(subject, replace(row, status="unfit", reason=unfit.diagnostics[0].message))
+            return _Member(replace(row, status="unfit", reason=unfit.diagnostics[0].message))
         if entry is None:
-            return _Member(subject, replace(row, status="unfit", reason="nothing has to be computed"))
+            return _Member(replace(row, status="unfit", reason="nothing has to be computed"))
         try:
             kernel = load(self._gpu, source)
         except GemmError as problem:
             found = problem.diagnostics[0]
             status: Status = "unfit" if found.code == UNSUPPORTED else "broken"
-            return _Member(subject, replace(row, status=status, reason=found.message))
+            return _Member(replace(row, status=status, reason=found.message))
         row = replace(row, entry=entry.path)
         usage = next((used for used in kernel.cubin.usage if used.entry == entry.name), None)
         shared = source.plan.static_shared_bytes + source.plan.dynamic_shared_bytes
@@ -238,8 +237,8 @@ class Session:
             )
             if spilled and not self._chosen.allow_spills:
                 told = f"{entry.name} spills {several(usage.spill_stores, 'byte')} of registers"
-                return _Member(subject, replace(row, status="spills", reason=told))
-        return _Member(subject, row, kernel, entry)
+                return _Member(replace(row, status="spills", reason=told))
+        return _Member(row, kernel, entry)
 
     def _verify(self, problem: Problem, members: list[_Member], buffers: Buffers) -> None:
         """Give each member a verdict: verified, or wrong."""

@@ -27,5 +27,5 @@ def emit(kernel: Kernel, proofs: tuple[str, ...]) -> CudaSource:
         main=render("main.cu.j2", launch=view.launch),
         plan=plan,
         shared=shared_stages(kernel),
-        origins=origins(kernel),
+        origins=origins(kernel, plan),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
-from gemmdsl.emit.operands import varies_in_alignment, varies_in_full
+from gemmdsl.emit.operands import flags
 from gemmdsl.emit.printing import Printer
 from gemmdsl.emit.sweeps import (
     SweepView,
@@ -22,7 +22,7 @@ from gemmdsl.emit.sweeps import (
 from gemmdsl.extents import tiles
 from gemmdsl.index import Int, Named, Var
 from gemmdsl.index_text import to_c
-from gemmdsl.ir import Kernel, Path
+from gemmdsl.ir import Kernel, Path, ReduceParts, ScaleOutput, Sweep
 from gemmdsl.spec import Operand, OperandName, Order, Problem
 from gemmdsl.target import STATIC_SHARED_LIMIT
 from gemmdsl.version import __version__
@@ -113,12 +113,6 @@ def semantics(problem: Problem, plan: LaunchPlan) -> str:
     return " ".join(sentences)
 
 
-def flags(kernel: Kernel) -> tuple[str, ...]:
-    """The template parameters that tell the paths of a kernel apart."""
-    varying = (("FULL", varies_in_full(kernel)), ("ALIGNED", varies_in_alignment(kernel)))
-    return tuple(name for name, varies in varying if varies)
-
-
 @dataclass(frozen=True, slots=True)
 class OperandView:
     """A matrix as the launcher sees it: `lines` rows (or columns) of `length` floats, `ld` apart."""
@@ -185,6 +179,7 @@ class LaunchView:
     arguments: str
     entry_parameters: str
     entry_arguments: str
+    summary: str
     split: bool
     workspace: bool
     parts: int
@@ -234,6 +229,7 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         arguments=named(plan.parameters),
         entry_parameters=restricted(plan.entry_parameters),
         entry_arguments=named(plan.entry_parameters),
+        summary=_summary(kernel),
         split=kernel.split is not None,
         workspace=plan.workspace is not None,
         parts=plan.parts.count if plan.parts else 1,
@@ -248,6 +244,19 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         entry_shared=shared_size if plan.dynamic_shared_bytes else "0",
         main=_main(problem),
     )
+
+
+_SWEEPS: dict[type[Sweep], str] = {ScaleOutput: "multiplies C by beta", ReduceParts: "adds up the parts of K"}
+
+
+def _summary(kernel: Kernel) -> str:
+    """What the launcher does, in a sentence."""
+    steps = [
+        *(_SWEEPS[type(sweep)] for sweep in kernel.before),
+        "launches the first entry whose conditions hold",
+        *(_SWEEPS[type(sweep)] for sweep in kernel.after),
+    ]
+    return f"Checks the arguments; on `stream`, {', then '.join(steps)}."
 
 
 def _operand(operand: Operand) -> OperandView:

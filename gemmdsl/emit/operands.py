@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
+from gemmdsl.emit.functions import Function, Parameter, function, names_in
 from gemmdsl.emit.printing import PART_LD, Printer, address
 from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left
 from gemmdsl.index import Expr, Int, Var
@@ -32,6 +34,12 @@ def varies_in_alignment(kernel: Kernel) -> bool:
     return len({path.aligned for path in kernel.paths}) > 1
 
 
+def flags(kernel: Kernel) -> tuple[str, ...]:
+    """The template parameters that tell the paths of a kernel apart."""
+    varying = (("FULL", varies_in_full(kernel)), ("ALIGNED", varies_in_alignment(kernel)))
+    return tuple(name for name, varies in varying if varies)
+
+
 def alignment(kernel: Kernel, operand: OperandName, width: int) -> str:
     """C text of whether vectors of this operand may be used: true, false or the flag of the path."""
     known = [operand in path.aligned or width == 1 for path in kernel.paths]
@@ -44,6 +52,7 @@ class Binding:
 
     name: str
     value: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,24 @@ class CopyView:
     store_coordinates: tuple[Binding, ...]
     copy_coordinates: tuple[Binding, ...]
 
+    @property
+    def used_by_load(self) -> frozenset[str]:
+        """Names that the loop which loads into registers mentions."""
+        return self._used(self.load_coordinates, self.valid, self.distance)
+
+    @property
+    def used_by_store(self) -> frozenset[str]:
+        """Names that the loop which stores registers mentions."""
+        return self._used(self.store_coordinates, self.landing)
+
+    @property
+    def used_by_copy(self) -> frozenset[str]:
+        """Names that the loop of asynchronous copies mentions."""
+        return self._used(self.copy_coordinates, self.valid, self.distance, self.landing)
+
+    def _used(self, coordinates: tuple[Binding, ...], *texts: str) -> frozenset[str]:
+        return names_in(*texts, self.vector_index, *(line.value for line in coordinates))
+
 
 @dataclass(frozen=True, slots=True)
 class StageView:
@@ -85,6 +112,7 @@ class StageView:
     rows: str
     row_length: str
     shape: str
+    flags: tuple[str, ...]
     copy: CopyView
     words: CopyView | None
     read: str
@@ -107,9 +135,77 @@ class StageView:
         return f"float {f'({of}{name})' if of else name}[{self.copy.copies}][{self.copy.vector}]"
 
     @property
-    def map_arguments(self) -> str:
-        """Template arguments of a function that depends on nothing but the map."""
-        return "<ALIGNED>" if self.words is not None else ""
+    def maps(self) -> tuple[CopyView, ...]:
+        return (self.copy,) if self.words is None else (self.copy, self.words)
+
+    @property
+    def load(self) -> Function:
+        used = self._used(*(copy.used_by_load for copy in self.maps), names_in(self.step), {"to", "from"})
+        return function(f"load_{self.lower}", self.flags, self._parameters(self.share("to", "&")), used)
+
+    @property
+    def store(self) -> Function:
+        used = self._used(*(copy.used_by_store for copy in self.maps), {"to", "from"})
+        parameters = (
+            Parameter("float* to"),
+            Parameter(f"const {self.share('from', '&')}", f"next_{self.lower}"),
+            Parameter("int thread"),
+        )
+        return function(f"store_{self.lower}", self.flags, parameters, used)
+
+    @property
+    def copy_through(self) -> Function:
+        """Loads and stores at once."""
+        used = frozenset({"to", "from"}) | self.load.used | self.store.used
+        return function(f"copy_{self.lower}", self.flags, self._parameters("float* to"), used)
+
+    @property
+    def copy_async(self) -> Function:
+        used = self._used(*(copy.used_by_copy for copy in self.maps), names_in(self.step), {"to", "from"})
+        return function(f"copy_{self.lower}_async", self.flags, self._parameters("float* to"), used)
+
+    @property
+    def read_fragment(self) -> Function:
+        used = frozenset({"to", "tile"}) | names_in(self.read_row, self.read_col)
+        parameters = (
+            Parameter(f"float (&to)[{self.count}]", self.lower),
+            Parameter(f"const float (&tile)[{self.rows}][{self.row_length}]", f"stage.{self.name}"),
+            Parameter("int k"),
+            Parameter(f"int {self.first}"),
+        )
+        return function(f"read_{self.lower}", (), parameters, used)
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """Those that the text has."""
+        listed = (
+            (self.uses_load, self.load),
+            (self.uses_store, self.store),
+            (self.uses_copy, self.copy_through),
+            (self.uses_async, self.copy_async),
+            (True, self.read_fragment),
+        )
+        return tuple(each for used, each in listed if used)
+
+    @property
+    def moves(self) -> dict[str, str]:
+        """Where a thread's copies begin in global memory and in the shared tile, by the name of each."""
+        found = {
+            f"{self.lower}_from": " ".join((self.name, *(copy.start for copy in self.maps))),
+            f"{self.lower}_to": " ".join(copy.landing_first for copy in self.maps),
+        }
+        return found
+
+    def _used(self, *names: Set[str]) -> frozenset[str]:
+        """All of the names, and the flag that tells maps apart."""
+        return frozenset[str]().union(*names) | ({"ALIGNED"} if self.words is not None else set())
+
+    def _parameters(self, to: str) -> tuple[Parameter, ...]:
+        return (
+            Parameter(to, f"next_{self.lower}"),
+            Parameter("const float*& from", f"{self.lower}_from"),
+            *(Parameter(f"int {name}") for name in (self.ld, self.left, "k_left", "thread")),
+        )
 
 
 def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -> StageView:
@@ -137,6 +233,7 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         rows=rows,
         row_length=row_length,
         shape=shape % fragment.name,
+        flags=flags(kernel),
         copy=first,
         words=others[0] if others else None,
         read=text(staging.read),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmdsl.cuda_source import Origin, SharedArray, SharedStages
+from gemmdsl.cuda_source import LaunchPlan, Origin, SharedArray, SharedStages
 from gemmdsl.ir import Kernel
 
 
@@ -19,10 +19,13 @@ def shared_stages(kernel: Kernel) -> SharedStages | None:
     return SharedStages("Stage", "stages" if slots else "stage", slots.name if slots else "", tuple(arrays))
 
 
-def origins(kernel: Kernel) -> tuple[Origin, ...]:
+def origins(kernel: Kernel, plan: LaunchPlan) -> tuple[Origin, ...]:
     """For each function of the text, the words of a schedule that shape it, the most telling first."""
+    block = ("buffers", "block", "raster", "unroll")
     found = [
-        Origin("compute_block", ("buffers", "block", "raster", "unroll")),
+        *(Origin(sweep.name, ("split_k",)) for sweep in (*plan.before, *plan.after)),
+        *(Origin(entry.name, block) for entry in plan.entries),
+        Origin("compute_block", block),
         Origin("store_c", ("C.vector", "thread", "block")),
         Origin("add_c", ("split_k", "C.vector", "thread", "block")),
         Origin("store_part", ("split_k", "C.vector", "thread", "block")),

@@ -41,15 +41,18 @@ class CounterView:
 
 @dataclass(frozen=True, slots=True)
 class StatementView:
-    """One statement; `kind` names its macro in templates/program.j2, the rest is what that macro prints."""
+    """One statement; `kind` names its macro in templates/program.j2, the rest is what that macro prints.
+
+    `function` is the function of the text that it calls, if any.
+    """
 
     kind: str
+    function: str = ""
     operand: str = ""
     k_left: str = ""
     slot: str = ""
     k: str = ""
     registers: str = ""
-    first: str = ""
     pending: str = ""
     reason: str = ""
     var: str = ""
@@ -66,10 +69,13 @@ class StatementView:
         return self.operand.lower()
 
     @property
-    def source(self) -> str:
-        """What a copy needs to know of its operand's matrix: where it stands and what is left of it."""
-        left = "m_left" if self.operand == "A" else "n_left"
-        return f"{self.lower}_from, ld{self.lower}, {left}, {self.k_left}"
+    def lands(self) -> bool:
+        """Whether it stores to the slot, from the thread's first place on."""
+        return bool(self.operand and self.slot and not self.registers)
+
+    @property
+    def landing(self) -> str:
+        return f"{self.slot}.{self.operand}[0] + {self.lower}_to"
 
 
 def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> StatementView:
@@ -85,31 +91,46 @@ def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> Sta
     kind = type(statement).__name__
     match statement:
         case CopyTile() | AsyncCopyTile():
+            name = f"copy_{statement.operand.lower()}"
             return StatementView(
-                kind, operand=statement.operand, k_left=k_left(statement.tile), slot=slot(statement.slot)
+                kind,
+                f"{name}_async" if isinstance(statement, AsyncCopyTile) else name,
+                operand=statement.operand,
+                k_left=k_left(statement.tile),
+                slot=slot(statement.slot),
             )
         case LoadTile():
-            return StatementView(kind, operand=statement.operand, k_left=k_left(statement.tile))
+            name = f"load_{statement.operand.lower()}"
+            return StatementView(kind, name, operand=statement.operand, k_left=k_left(statement.tile))
         case StoreTile():
-            return StatementView(kind, operand=statement.operand, slot=slot(statement.slot))
+            name = f"store_{statement.operand.lower()}"
+            return StatementView(kind, name, operand=statement.operand, slot=slot(statement.slot))
         case WaitGroups():
             return StatementView(kind, pending=text(statement.pending))
         case Barrier():
             return StatementView(kind, reason=statement.reason)
         case MultiplyTile():
-            return StatementView(kind, slot=slot(statement.slot))
+            return StatementView(kind, "multiply_tile", slot=slot(statement.slot))
         case ReadFragment():
             return StatementView(
                 kind,
+                f"read_{statement.operand.lower()}",
                 operand=statement.operand,
                 slot=slot(statement.slot),
                 k=text(statement.k),
                 registers=text(statement.registers),
-                first="thread_row" if statement.operand == "A" else "thread_col",
             )
         case MultiplyFragments():
             return StatementView(kind, registers=text(statement.registers))
-        case CommitGroup() | MultiplyGlobal() | StoreOutput() | AddOutput() | StorePart():
+        case MultiplyGlobal():
+            return StatementView(kind, "multiply_global")
+        case StoreOutput():
+            return StatementView(kind, "store_c")
+        case AddOutput():
+            return StatementView(kind, "add_c")
+        case StorePart():
+            return StatementView(kind, "store_part")
+        case CommitGroup():
             return StatementView(kind)
         case For():
             return StatementView(

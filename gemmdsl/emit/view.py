@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from gemmdsl.cuda_source import LaunchPlan
 from gemmdsl.emit.banner import banner
-from gemmdsl.emit.launch import LaunchView, flags, launch_view
+from gemmdsl.emit.block import (
+    block_function,
+    end_function,
+    end_of,
+    multiply_global_function,
+    multiply_tile_function,
+    names_of,
+)
+from gemmdsl.emit.checks import Check, checks, stage_checks
+from gemmdsl.emit.functions import Function, closure, names_in
+from gemmdsl.emit.launch import LaunchView, launch_view
 from gemmdsl.emit.operands import (
     Binding,
     DirectView,
@@ -15,6 +25,7 @@ from gemmdsl.emit.operands import (
     OutputView,
     StageView,
     direct_view,
+    flags,
     fma_view,
     output_view,
     stage_view,
@@ -30,24 +41,15 @@ from gemmdsl.extents import (
     K_FIRST,
     SPLIT,
     WHOLE,
+    left,
     rows_left,
     tiles,
 )
 from gemmdsl.index import Bound, Expr, Int, Var
 from gemmdsl.index_parts import bindings, free
-from gemmdsl.index_text import to_c
 from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, MultiplyTile, Stmt, StoreOutput, StorePart, walk
-from gemmdsl.layout import BLOCKS_M, BLOCKS_N
+from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem
-from gemmdsl.target import MAX_THREADS_PER_BLOCK
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A static_assert."""
-
-    condition: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +74,15 @@ class KernelView:
     output: OutputView
     fma: FmaView
     body: tuple[StatementView, ...]
-    bindings: tuple[Binding, ...]
-    grid: tuple[Binding, ...]
-    rows_left: tuple[str, str]
-    depth: str
-    depth_note: str
-    k_part: tuple[Binding, ...]
+    prologue: tuple[Binding, ...]
+    depth: Binding
+    split: bool
     k_tiles: str
     flags: tuple[str, ...]
-    map_arguments: dict[str, str]
+    functions: dict[str, Function]
+    block: Function
+    end: Function
     origins: dict[str, str]
-    block_parameters: str
-    block_arguments: str
-    store_parameters: str
-    store_arguments: str
     ends: str
     part_ld: str
     part_start: str
@@ -94,14 +91,6 @@ class KernelView:
     helpers: frozenset[str]
     alignment: int
     multiplies_tiles: bool
-
-    @property
-    def template_line(self) -> str:
-        return f"template <{', '.join(f'bool {flag}' for flag in self.flags)}>" if self.flags else ""
-
-    @property
-    def flag_arguments(self) -> str:
-        return f"<{', '.join(self.flags)}>" if self.flags else ""
 
     @property
     def flags_comment(self) -> str:
@@ -129,19 +118,32 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
     direct = tuple(
         direct_view(kernel, operand, axis, text) for operand, axis in zip(inputs, axes, strict=bool(inputs))
     )
-    named = {bound.name: text(bound.value) for axis in axes for bound in bindings(axis.first)}
     output, fma = output_view(kernel, text), fma_view(kernel, text)
     body = program_view(kernel.body, kernel.block_k, text)
-    left_m, left_n = rows_left()
     launch = launch_view(kernel, plan, text)
-    ends = next(s for s in walk(kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
-    store = _store_parameters(problem, ends)
-    stage, stage_argument = ("Stage* stages", "stages") if kernel.buffers else ("Stage& stage", "stage")
+    ends, end = end_of(kernel), end_function(kernel, output)
+    functions = {each.name: each for stage in stages for each in stage.functions} | {end.name: end}
+    multiply = multiply_tile_function(stages) if stages else multiply_global_function(kernel, direct)
+    functions[multiply.name] = multiply
+    origins: dict[str, str] = {
+        operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)
+    }
+    ld = part_ld(kernel, text) if isinstance(ends, StorePart) else ""
+    start = _part_start(kernel, text) if isinstance(ends, StorePart) else ""
+    depth = _depth(problem)
+    k_tiles = text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else ""
+    prologue = tuple(_prologue(kernel, depth, text))
+    moved = ("parts", start) if isinstance(ends, StorePart) else ("C", origins["C"])
+    direct_moves = () if stages else ("A", origins["A"], "B", origins["B"])
+    definitions = {line.name: line.value for line in (*prologue, depth)}
+    definitions |= {"k_tiles": k_tiles, PART_LD: ld}
+    definitions |= {name: value for stage in stages for name, value in stage.moves.items()}
+    used = closure(names_of(body, functions) | names_in(*moved, *direct_moves), definitions)
     return KernelView(
         launch=launch,
         banner=banner(kernel, plan, proofs),
-        checks=_checks(kernel),
-        stage_checks=_stage_checks(kernel),
+        checks=checks(kernel, text),
+        stage_checks=stage_checks(kernel),
         problem=problem,
         stages=stages,
         read_order=tuple(stage for name in kernel.read_order for stage in stages if stage.name == name),
@@ -152,23 +154,18 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         output=output,
         fma=fma,
         body=body,
-        bindings=tuple(Binding(name, value) for name, value in named.items()),
-        grid=_grid(kernel, text),
-        rows_left=(text(left_m), text(left_n)),
-        depth="alpha == 0.0f ? 0 : K" if problem.alpha else "K",
-        depth_note="  // alpha == 0 reads neither A nor B" if problem.alpha else "",
-        k_part=_k_part(kernel, text),
-        k_tiles=text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else "",
+        prologue=tuple(line for line in prologue if line.name in used),
+        depth=depth,
+        split=kernel.split is not None,
+        k_tiles=k_tiles,
         flags=flags(kernel),
-        map_arguments={stage.name: stage.map_arguments for stage in stages},
-        origins={operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)},
-        block_parameters=", ".join([*([stage] if stages else []), launch.entry_parameters]),
-        block_arguments=", ".join([*([stage_argument] if stages else []), launch.entry_arguments]),
-        store_parameters=", ".join(declaration for declaration, _ in store),
-        store_arguments=", ".join(argument for _, argument in store),
+        functions=functions,
+        block=block_function(kernel, plan, used),
+        end=end,
+        origins=origins,
         ends=type(ends).__name__,
-        part_ld=part_ld(kernel, text) if isinstance(ends, StorePart) else "",
-        part_start=_part_start(kernel, text) if isinstance(ends, StorePart) else "",
+        part_ld=ld,
+        part_start=start,
         vector_atomics=kernel.spec.target.vector_atomics,
         has_async=_uses(kernel, AsyncCopyTile),
         helpers=frozenset((*text.called, *_movers(problem, stages, ends))),
@@ -176,6 +173,28 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         multiplies_tiles=_uses(kernel, MultiplyTile),
         constants=constant_groups(text.used),
     )
+
+
+def _depth(problem: Problem) -> Binding:
+    """The extent along K that is multiplied: none where alpha is 0."""
+    note = "alpha == 0 reads neither A nor B" if problem.alpha else ""
+    return Binding(DEPTH.name, "alpha == 0.0f ? 0 : K" if problem.alpha else "K", note)
+
+
+def _prologue(kernel: Kernel, depth: Binding, text: Printer) -> Iterator[Binding]:
+    """What a thread finds out first: who it is, where its block is, and what is left from there."""
+    yield Binding(kernel.threads.thread.name, "static_cast<int>(threadIdx.x)")
+    bound = (bound for axis in (kernel.threads.rows, kernel.threads.cols) for bound in bindings(axis.first))
+    yield from (Binding(name, value) for name, value in {b.name: text(b.value) for b in bound}.items())
+    yield Binding(BLOCK.name, "static_cast<int>(blockIdx.x)")
+    yield from _grid(kernel, text)
+    m_left, n_left = rows_left()
+    yield Binding(left("M").name, text(m_left), "rows of C from here on")
+    yield Binding(left("N").name, text(n_left), "columns of C from here on")
+    if kernel.split is not None:
+        yield Binding(WHOLE.name, depth.value, depth.note)
+        yield Binding(SPLIT.name, "static_cast<int>(blockIdx.y)", "which part of K is this block's")
+        yield from _k_part(kernel, text)
 
 
 def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
@@ -192,10 +211,9 @@ def _grid(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
 
 
 def _k_part(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
-    """The block's part of K, and what that depends on; nothing where it is all of K."""
-    if kernel.split is None:
-        return ()
+    """The block's part of K, and what that depends on."""
     assert kernel.block_k is not None
+    assert kernel.split is not None
     all_tiles = tiles(WHOLE, kernel.block_k)
     named = ((ALL_TILES, all_tiles), (K_FIRST, kernel.split.first), (DEPTH, kernel.split.depth))
     return tuple(Binding(var.name, text(value)) for var, value in named)
@@ -223,48 +241,7 @@ def _movers(problem: Problem, stages: tuple[StageView, ...], ends: Stmt) -> Iter
         yield "copy_global_async"
 
 
-def _store_parameters(problem: Problem, ends: Stmt) -> list[tuple[str, str]]:
-    """Parameters of the function that stores products, each with the argument that the kernel passes."""
-    listed = [("float* C", "C"), ("int ldc", "ldc")]
-    if isinstance(ends, StorePart):
-        listed = [("float* part", "parts"), (f"int64_t {PART_LD}", PART_LD)]
-    listed += [("int m_left", "m_left"), ("int n_left", "n_left")]
-    if problem.alpha and isinstance(ends, StoreOutput):
-        listed.append(("float scale", "depth > 0 ? alpha : 0.0f"))
-    if problem.alpha and isinstance(ends, AddOutput):
-        listed.append(("float scale", "alpha"))
-    if problem.beta and isinstance(ends, StoreOutput):
-        listed.append(("float beta", "beta"))
-    listed.append(("const float (&acc)[THREAD_M][THREAD_N]", "acc"))
-    return [*listed, ("int thread_row", "thread_row"), ("int thread_col", "thread_col")]
-
-
 def _origin(operand: Operand, text: Printer) -> str:
     """Distance of the block's first element of an operand from the matrix's own; K starts at 0."""
     first: dict[Axis, Expr] = {"M": BLOCK_ROW, "N": BLOCK_COL, "K": Int(0)}
     return address(operand, first[operand.strided], first[operand.contiguous], text)
-
-
-def _checks(kernel: Kernel) -> tuple[Check, ...]:
-    """What has to hold of the constants; whoever edits them is told."""
-    checks = [
-        Check(f"THREADS <= {MAX_THREADS_PER_BLOCK}", "CUDA's limit"),
-        Check("BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N", "one owner for each output"),
-    ]
-    for staging in kernel.staging or ():
-        tile, (copy, *_) = staging.tile, kernel.copies(staging)
-        name = tile.operand.name
-        covers = f"{tile.rows.name} * {tile.cols.name} % {to_c(copy.width)} == 0"
-        checks.append(Check(covers, f"loads cover the tile of {name}"))
-        # Asynchronous copies store as wide as they load, and name the one width only.
-        store = copy.width if _uses(kernel, AsyncCopyTile) else staging.store
-        widest = store if store.value > staging.read.value else staging.read
-        if widest.value > 1:
-            aligned = f"{tile.row_length.name} % {to_c(widest)} == 0"
-            checks.append(Check(aligned, f"rows of {name} keep vectors aligned"))
-    return tuple(checks)
-
-
-def _stage_checks(kernel: Kernel) -> tuple[Check, ...]:
-    slots = kernel.buffers.value if kernel.buffers else 1
-    return (Check(f"sizeof(Stage) == {kernel.shared_bytes // slots}", "the shared memory that was planned"),)

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 WIDTH = 100
 # What a clause of a comment ends with.
 _CLAUSE = (";", ":", ".")
+# The one opening brace with a blank line after it.
+NAMESPACE = "namespace {"
+# Where a line may go on after an operator, if it has to.
+_OPERATORS = ("+", "^", "&&")
 
 
 def tidy(text: str) -> str:
@@ -16,7 +20,7 @@ def tidy(text: str) -> str:
         line = line.rstrip()
         if line.lstrip().startswith("#"):
             line = line.lstrip()
-        if line or (lines and lines[-1] and not lines[-1].endswith("{")):
+        if line or (lines and lines[-1] and (not lines[-1].endswith("{") or lines[-1] == NAMESPACE)):
             lines.extend(_broken(line))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -32,9 +36,9 @@ def _broken(line: str) -> Iterator[str]:
 
 
 def _broken_sum(line: str) -> Iterator[str]:
-    """An assignment, continued after the last outermost `+` that fits."""
+    """An assignment, continued at the last outermost operator that fits."""
     indent = len(line) - len(line.lstrip()) + 4
-    cuts = [at for at in _outermost(line, "+") if at < WIDTH]
+    cuts = [at for operator in ("+", "&&") for at in _outermost(line, operator) if at < WIDTH]
     if not cuts:
         yield line
         return
@@ -47,7 +51,7 @@ def _outermost(line: str, operator: str) -> list[int]:
     found, depth = [], 0
     for position, character in enumerate(line):
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and line[position - 1 : position + 2] == f" {operator} ":
+        if depth == 0 and line[position - 1 : position + len(operator) + 1] == f" {operator} ":
             found.append(position)
     return found
 
@@ -98,11 +102,22 @@ def _broken_list(line: str) -> Iterator[str]:
     current, items = line[: open_at + 1], _items(line[open_at + 1 :])
     indent = " " * (open_at + 1)
     for item in items:
-        if len(current) + len(item.rstrip()) > WIDTH and current.strip():
+        alone = len(indent) + len(item.rstrip()) > WIDTH
+        if len(current) + len(item.rstrip()) > WIDTH and not (alone and current.endswith("(")):
             yield current.rstrip()
             current = indent
         current += item
+        while len(current.rstrip()) > WIDTH and (cut := _last_operator(current)):
+            yield current[:cut].rstrip()
+            current = f"{indent}    {current[cut:].lstrip()}"
     yield current.rstrip()
+
+
+def _last_operator(line: str) -> int:
+    """Where a line may be cut behind an operator, in parentheses or not; 0 for nowhere."""
+    indent = len(line) - len(line.lstrip())
+    starts = {operator: line.rfind(f" {operator} ", indent, WIDTH + 1) for operator in _OPERATORS}
+    return max((at + 1 + len(operator) for operator, at in starts.items() if at > 0), default=0)
 
 
 def _long_list(line: str) -> int | None:

@@ -8,7 +8,7 @@ from gemmdsl.cuda_source import CudaSource
 from gemmdsl.source import Source, Span
 
 _LINE = re.compile(r"\bon line (\d+)")
-_FUNCTION = re.compile(r"__device__[^(;]*?(\w+)\(")
+_FUNCTION = re.compile(r"(?:__device__[^(;]*?|__global__ void __launch_bounds__\([^)]*\)\s+)(\w+)\(")
 # Findings about the order of accesses, which the number of buffers decides before all else.
 _ORDER = ("race on", "no wait between", "no thread has written", "barrier", "deadlock")
 
@@ -34,7 +34,7 @@ def cause(source: CudaSource, message: str, functions: tuple[str, ...]) -> tuple
 
 
 def function_at(text: str, line: int) -> str:
-    """The device function that a line of the text belongs to; "" for a line before all of them."""
+    """The function or kernel that a line of the text belongs to; "" for a line before all of them."""
     before = "\n".join(text.split("\n")[:line])
     names = _FUNCTION.findall(before)
     return names[-1] if names else ""

@@ -81,9 +81,11 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     assert slots is not None, "the checker asks for buffers"
     k = Var("k", block_k.value - 1)
     copies: tuple[Stmt, ...] = tuple(statement for statement in moves if isinstance(statement, If))
-    step = kernel.spec.schedule.copy_step
     if copies and kernel.spec.schedule.asynchronous:
-        copies = (If(Equal(k, Int(step)), copies),)
+        step = Named(
+            "COPY_STEP", Int(kernel.spec.schedule.copy_step), "of a K tile, in which copies are issued"
+        )
+        copies = (If(Equal(k, step), copies),)
     else:
         yield from copies
         copies = ()

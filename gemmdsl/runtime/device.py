@@ -60,7 +60,6 @@ class Limits:
     sms: int
     shared_per_block: int
     shared_per_sm: int
-    registers_per_sm: int
     threads_per_sm: int
     l2: int
     memory: int
@@ -279,7 +278,6 @@ class Gpu:
             sms=get(names.MULTIPROCESSOR_COUNT),
             shared_per_block=get(names.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
             shared_per_sm=get(names.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-            registers_per_sm=get(names.MAX_REGISTERS_PER_MULTIPROCESSOR),
             threads_per_sm=get(names.MAX_THREADS_PER_MULTIPROCESSOR),
             l2=get(names.L2_CACHE_SIZE),
             memory=int(self._device.total_memory()),

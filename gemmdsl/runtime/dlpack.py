@@ -12,7 +12,6 @@ from typing import Any
 
 # Device types: CUDA, CUDA managed memory.
 CUDA, CUDA_MANAGED = 2, 13
-_HOST = (1, 3)
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
@@ -66,10 +65,6 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     read_only: bool
-
-    @property
-    def on_host(self) -> bool:
-        return self.device_type in _HOST
 
 
 def read(capsule: Any) -> Tensor:

@@ -40,7 +40,6 @@ _CHILD = "import sys; sys.path.insert(0, {root!r}); from gemmdsl.runtime.exercis
 class Sanitized:
     """What a tool said: `title` is its summary, `text` the beginning of its findings, "" when it is clean."""
 
-    tool: Tool
     clean: bool
     title: str
     text: str = ""
@@ -59,16 +58,16 @@ def sanitized(sources: Sequence[CudaSource], tool: Tool) -> Sanitized:
         # The driver's own probing calls fail on purpose; only accesses of kernels are of interest.
         words = ["--tool", tool, "--error-exitcode", str(_FOUND), "--report-api-errors", "no"]
         outcome = run_tool([sanitizer.path, *words, sys.executable, "-c", child], timeout=_TIMEOUT)
-    return judged(tool, outcome.status, outcome.text, outcome.messages)
+    return judged(outcome.status, outcome.text, outcome.messages)
 
 
-def judged(tool: Tool, status: int, text: str, messages: str) -> Sanitized:
+def judged(status: int, text: str, messages: str) -> Sanitized:
     """The verdict on a run that ended with `status`, having written `text` and, as stderr, `messages`."""
     lines = [line.removeprefix(_PREFIX).rstrip() for line in text.splitlines() if line.startswith(_PREFIX)]
     summaries = [match[1] for line in lines if (match := _SUMMARY.search(line))]
     if status == 0 and summaries:
-        return Sanitized(tool, True, summaries[-1])
+        return Sanitized(True, summaries[-1])
     said = [line for line in lines if not _SUMMARY.search(line)] if status == _FOUND else []
     said = said or (messages or text).strip().splitlines()[-_SHOWN_LINES:]
     title = summaries[-1] if status == _FOUND and summaries else f"the run ended with status {status}"
-    return Sanitized(tool, False, title, "\n".join(said[:_SHOWN_LINES]))
+    return Sanitized(False, title, "\n".join(said[:_SHOWN_LINES]))

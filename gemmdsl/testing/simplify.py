@@ -8,7 +8,7 @@ from typing import Any
 
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, StageOptions, derive
-from gemmdsl.spec import Order, Problem, Spec
+from gemmdsl.spec import LaneOrder, Order, Problem, Spec
 from gemmdsl.testing.text import options_of
 
 # Each try compiles a kernel.
@@ -68,7 +68,8 @@ def _plainer(options: Options) -> Iterator[Options]:
     yield replace(options, copy_step=0)
     yield replace(options, buffers=1, asynchronous=False, copy_step=0)
     yield replace(options, buffers=2)
-    yield replace(options, warp=None, lanes=None)
+    yield replace(options, warp=None, lanes=None, lane_order=LaneOrder.ROW)
+    yield replace(options, lane_order=LaneOrder.ROW)
     yield replace(options, a=nothing)
     yield replace(options, b=nothing)
     whole = replace(options, split_k=None, split_atomic=False)

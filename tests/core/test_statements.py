@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, get_args
 
@@ -15,7 +14,7 @@ from gemmdsl.emit.printing import Printer
 from gemmdsl.emit.statements import statement_view
 from gemmdsl.emit.view import kernel_view
 from gemmdsl.extents import split_map
-from gemmdsl.index import Bound, Int, Named, Var
+from gemmdsl.index import Bound, Expr, Int, Named, Var
 from gemmdsl.ir import (
     K_TILES,
     TILE,
@@ -109,27 +108,34 @@ def test_its_expressions_and_those_inside_are_known(kind: type[Stmt]) -> None:
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_it_has_a_macro(kind: type[Stmt]) -> None:
-    given = kernel("fragments")
+    having = (kernel(name) for name in SPECS)
+    given = next(each for each in having if any(isinstance(s, kind) for s in walk(each.body)))
+    statement = next(s for s in walk(given.body) if isinstance(s, kind))
     view = kernel_view(given, launch_plan(given), ())
     module: Any = environment().get_template("program.j2").module
-    text = str(module.statements(view, (statement_view(SAMPLES[kind][0], given.block_k, Printer()),)))
+    text = str(module.statements(view, (statement_view(statement, given.block_k, Printer()),)))
     assert text.strip()
     assert "{{" not in text
 
 
-def test_the_verifier_decides_on_every_statement() -> None:
-    """Within the K loop and outside of it; refuted or not, none of them is unknown."""
-    proved = kernel("ping_pong")
+def in_k_loop(body: tuple[Stmt, ...], statement: Stmt) -> tuple[Stmt, ...]:
+    """A program with a statement more at the end of its loop over K tiles."""
+    return tuple(replace(s, body=(*s.body, statement)) if isinstance(s, For) else s for s in body)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind is not For])
+def test_every_statement_repeats_with_the_tile(kind: type[Stmt]) -> None:
+    """All samples do; none does that counts by the square of the tile."""
+    proved, (statement, count) = kernel("ping_pong"), SAMPLES[kind]
     runs = run(proved.body, (2, 2), 8, 0)
-    for statement, _ in SAMPLES.values():
-        if isinstance(statement, For):
-            continue
-        body = tuple(
-            replace(part, body=(*part.body, statement)) if isinstance(part, For) else part
-            for part in proved.body
-        )
-        with suppress(Refuted):
-            prove_steady(body, runs, 2)
+    prove_steady(in_k_loop(proved.body, statement), runs, 2)
+    for number, field in enumerate(
+        f for f in fields(statement) if isinstance(getattr(statement, f.name), Expr)
+    ):
+        assert number < count
+        faulty = replace(statement, **{field.name: TILE * TILE})
+        with pytest.raises(Refuted):
+            prove_steady(in_k_loop(proved.body, faulty), runs, 2)
 
 
 @pytest.mark.parametrize("kind", TESTS)

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
 import gemmdsl
+from gemmdsl.api import compile_spec
 from gemmdsl.checker import analyse
 from gemmdsl.inheritance import options_of
 from gemmdsl.rules import RULES, Violation, violations
@@ -17,12 +19,15 @@ from gemmdsl.rules_repair import Adviser, candidates
 from gemmdsl.source import Source
 from gemmdsl.spec import Assumption, Schedule, Spec, Stage
 from gemmdsl.target import TARGETS
-from gemmdsl.testing import program_text, spec_text
+from gemmdsl.testing import program_text, spec_text, specs
+from gemmdsl.testing.simplify import simplify
 from gemmdsl.testing.text import options_of as options_that_give
 from tests.frontend.test_rules import CASES
 from tests.frontend.texts import PROBLEM, spec
 
 TILE = "block 128 x 128 x 8 thread 8 x 8"
+# A is kept as [k][m] and B as [k][n], so that reads can be vectors.
+STRAIGHT = "problem p { A: f32[M, K] col  B: f32[K, N]  C: f32[M, N] = A @ B }\n"
 
 # Words that give each field another value than TILE has.
 WORDS = {
@@ -87,6 +92,11 @@ def assert_kept(found: Spec) -> None:
     assert gemmdsl.loads(spec_text(found), found.file).spec().schedule == found.schedule
 
 
+def away_from(one: Any, other: Any) -> set[str]:
+    """The fields in which two schedules or stages differ."""
+    return {f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name)}
+
+
 def test_every_field_has_words() -> None:
     assert {"name", *WORDS} == {field.name for field in fields(Schedule)}
     assert set(STAGE_WORDS) == {field.name for field in fields(Stage)}
@@ -102,11 +112,77 @@ def test_a_field_is_reached_and_kept_as_text(name: str) -> None:
 @pytest.mark.parametrize("name", STAGE_WORDS)
 @pytest.mark.parametrize("operand", ["A", "B"])
 def test_a_field_of_a_stage_is_reached_and_kept_as_text(name: str, operand: Any) -> None:
-    # A is kept as [k][m] and B as [k][n], so that reads can be vectors.
-    layout = "problem p { A: f32[M, K] col  B: f32[K, N]  C: f32[M, N] = A @ B }\n"
-    found = spec(f"{TILE} stage {operand} {{ {STAGE_WORDS[name]} }}", "sm_90", layout)
+    found = spec(f"{TILE} stage {operand} {{ {STAGE_WORDS[name]} }}", "sm_90", STRAIGHT)
     assert getattr(found.schedule.stage(operand), name) != getattr(Stage(), name)
     assert_kept(found)
+
+
+# What a field's words stand beside, where they need more than TILE.
+BESIDE = {
+    "lane_order": f"{TILE} warp 64 x 32 lanes 8 x 4",
+    "copy_step": f"{TILE} buffers 3 async fragments 2",
+    "asynchronous": f"{TILE} buffers 2",
+    "read_first": f"{TILE} buffers 2 fragments 2",
+    "fragments": f"{TILE} buffers 2",
+    "raster_along": f"{TILE} raster 8",
+    "split_atomic": f"{TILE} split_k 4",
+}
+
+
+def emitted(words: str, layout: str = PROBLEM) -> str:
+    """The CUDA of a schedule, without the comment at its head, which names the schedule's words."""
+    return compile_spec(spec(words, "sm_90", layout)).text.partition("#include")[2]
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_field_reaches_the_text(name: str) -> None:
+    beside = BESIDE.get(name, TILE)
+    found, without = spec(WORDS[name], "sm_90").schedule, spec(beside, "sm_90").schedule
+    changed = away_from(without, found)
+    assert name in changed
+    # A warp has lanes, a smaller thread tile smaller pieces.
+    assert changed <= {name, "lanes", "warp", "piece_m", "piece_n"}
+    assert emitted(WORDS[name]) != emitted(beside)
+
+
+@pytest.mark.parametrize("name", STAGE_WORDS)
+@pytest.mark.parametrize("operand", ["A", "B"])
+def test_a_field_of_a_stage_reaches_the_text(name: str, operand: str) -> None:
+    words = f"{TILE} stage {operand} {{ {STAGE_WORDS[name]} }}"
+    beside = f"{TILE} stage {operand} {{ load vector 4 store vector 1 }}" if name == "store" else TILE
+    assert emitted(words, STRAIGHT) != emitted(beside, STRAIGHT)
+
+
+def test_drawn_schedules_have_every_field_away_from_its_default() -> None:
+    away: set[str] = set()
+
+    @settings(
+        max_examples=400,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(specs())
+    def collect(found: Spec) -> None:
+        away.update(away_from(Schedule(found.schedule.name, 1, 1), found.schedule))
+        for stage in (found.schedule.stage_a, found.schedule.stage_b):
+            away.update(away_from(Stage(), stage))
+
+    collect()
+    assert away >= set(WORDS) | set(STAGE_WORDS)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_what_fails_is_simplified_in_every_field(name: str) -> None:
+    """Back to its default, and tiles to those of a thread."""
+    found = simplify(spec(WORDS[name], "sm_90"), lambda _: True).schedule
+    if name.split("_")[0] in ("block", "thread", "piece"):
+        assert (found.block_m, found.block_n) == (found.thread_m, found.thread_n)
+        assert (found.piece_m, found.piece_n) == (found.thread_m, found.thread_n)
+        assert found.block_k == 0
+    else:
+        assert getattr(found, name) == getattr(Schedule("s", 1, 1), name)
 
 
 def test_words_of_a_schedule_are_those_of_its_text() -> None:

@@ -105,7 +105,7 @@ def test_repeat(small: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_sanitize(small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: bool) -> None:
-    monkeypatch.setattr(evidence, "sanitized", lambda sources, tool: Sanitized(tool, clean, "told", "more"))
+    monkeypatch.setattr(evidence, "sanitized", lambda sources, tool: Sanitized(clean, "told", "more"))
     said: list[str] = []
     assert evidence.sanitize(tmp_path, said.append, 2) is clean
     assert said[-1].startswith(f"sanitize: clean examples: memcheck {2 * clean} of 2")

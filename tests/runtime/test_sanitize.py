@@ -57,11 +57,11 @@ def test_every_entry_point_is_exercised(world: World, file: str, schedule: str) 
 
 
 def test_a_clean_run() -> None:
-    assert judged("memcheck", 0, CLEAN, "").clean
+    assert judged(0, CLEAN, "").clean
 
 
 def test_what_was_found() -> None:
-    found = judged("racecheck", 86, RACES, "")
+    found = judged(86, RACES, "")
     assert (found.clean, found.title) == (False, "1 hazard displayed (1 error, 0 warnings)")
     assert "Race reported between" in found.text
     assert "SUMMARY" not in found.text
@@ -76,7 +76,7 @@ def test_what_was_found() -> None:
     ],
 )
 def test_a_run_that_did_not_happen_is_not_clean(status: int, text: str, messages: str, shown: str) -> None:
-    found = judged("memcheck", status, text, messages)
+    found = judged(status, text, messages)
     assert (found.clean, found.title) == (False, f"the run ended with status {status}")
     assert shown in found.text
 

@@ -32,6 +32,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 64;
@@ -74,10 +75,18 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -87,7 +96,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 6272, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -125,8 +136,8 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
 }
 
 // Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
-__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float*& from, int lda,
-                                       int m_left, int k_left, int thread) {
+__device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const float*& from,
+                                       int lda) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int valid = A_VECTOR;
@@ -137,8 +148,7 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 }
 
 // Stores what load_a read into a shared tile, kept as [k][m].
-__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
-                                        int thread) {
+__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR]) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
 #pragma unroll
@@ -149,8 +159,8 @@ __device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES]
 }
 
 // Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
-__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float*& from, int ldb,
-                                       int n_left, int k_left, int thread) {
+__device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const float*& from,
+                                       int ldb) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int valid = B_VECTOR;
@@ -161,8 +171,7 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
-                                        int thread) {
+__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR]) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
 #pragma unroll
@@ -216,9 +225,9 @@ __device__ __forceinline__ void multiply_tile(float (&acc)[THREAD_M][THREAD_N], 
 }
 
 // C = alpha * A @ B + beta * C for this thread's outputs; C is read only when beta != 0.
-__device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_left, float scale,
-                                        float beta, const float (&acc)[THREAD_M][THREAD_N],
-                                        int thread_row, int thread_col) {
+__device__ __forceinline__ void store_c(float* C, int ldc, float scale, float beta,
+                                        const float (&acc)[THREAD_M][THREAD_N], int thread_row,
+                                        int thread_col) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
@@ -242,7 +251,7 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
 }
 
 // One block: the tile of C whose first row and column are block_row and block_col.
-__device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
+__device__ __forceinline__ void compute_block(Stage* stages, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
                                               const float* __restrict__ B, int ldb, float beta,
                                               float* __restrict__ C, int ldc) {
@@ -255,8 +264,6 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + (thread % A_ROW_VECTORS) * A_VECTOR;
@@ -272,26 +279,26 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   alignas(16) float next_b[B_COPIES][B_VECTOR];
 
   if (0 < k_tiles) {
-    load_a(next_a, a_from, lda, m_left, depth, thread);
-    load_b(next_b, b_from, ldb, n_left, depth, thread);
-    store_a(stages[0].A[0] + a_to, next_a, thread);
-    store_b(stages[0].B[0] + b_to, next_b, thread);
+    load_a(next_a, a_from, lda);
+    load_b(next_b, b_from, ldb);
+    store_a(stages[0].A[0] + a_to, next_a);
+    store_b(stages[0].B[0] + b_to, next_b);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
     if (tile + 1 < k_tiles) {
-      load_a(next_a, a_from, lda, m_left, depth - (tile + 1) * BLOCK_K, thread);
-      load_b(next_b, b_from, ldb, n_left, depth - (tile + 1) * BLOCK_K, thread);
+      load_a(next_a, a_from, lda);
+      load_b(next_b, b_from, ldb);
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
-      store_b(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+      store_a(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a);
+      store_b(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
   C += offset(block_row, ldc) + block_col;
-  store_c(C, ldc, m_left, n_left, depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
+  store_c(C, ldc, depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
 
 }  // namespace
@@ -303,10 +310,11 @@ sgemm_exact_general(int M, int N, int K, float alpha, const float* __restrict__ 
                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                     int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block(stages, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -355,7 +363,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_exact(int M, int N, int K, float alpha, const float* A, int lda,
                            const float* B, int ldb, float beta, float* C, int ldc,
                            cudaStream_t stream) {
@@ -372,8 +380,10 @@ extern "C" int sgemm_exact(int M, int N, int K, float alpha, const float* A, int
   if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
     return OVERLAP;
   }
-  if (
-      !(M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0 && aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR))) return PRECONDITION;
+  if (!(M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0 && aligned(A, lda, A_VECTOR) &&
+          aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR))) {
+    return PRECONDITION;
+  }
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;

@@ -34,6 +34,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 64;
@@ -80,10 +81,22 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
+static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
+static_assert(THREADS % BLOCK_K == 0, "words of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS % BLOCK_N == 0, "words of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -93,7 +106,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 6272, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -136,8 +151,7 @@ using ShareA = float[ALIGNED ? A_COPIES : A_WORD_COPIES][ALIGNED ? A_VECTOR : 1]
 
 // Reads this thread's share of a K tile of A into registers; `from` moves on to the next tile.
 template <bool ALIGNED>
-__device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, int lda, int m_left,
-                                       int k_left, int thread) {
+__device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, int lda) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < A_COPIES; ++copy) {
@@ -157,7 +171,7 @@ __device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, 
 
 // Stores what load_a read into a shared tile, kept as [k][m].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < A_COPIES; ++copy) {
@@ -180,8 +194,7 @@ using ShareB = float[ALIGNED ? B_COPIES : B_WORD_COPIES][ALIGNED ? B_VECTOR : 1]
 
 // Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
 template <bool ALIGNED>
-__device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, int ldb, int n_left,
-                                       int k_left, int thread) {
+__device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, int ldb) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < B_COPIES; ++copy) {
@@ -201,7 +214,7 @@ __device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, 
 
 // Stores what load_b read into a shared tile, kept as [k][n].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < B_COPIES; ++copy) {
@@ -263,9 +276,9 @@ __device__ __forceinline__ void multiply_tile(float (&acc)[THREAD_M][THREAD_N], 
 
 // C = alpha * A @ B + beta * C for this thread's outputs; C is read only when beta != 0.
 template <bool ALIGNED>
-__device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_left, float scale,
-                                        float beta, const float (&acc)[THREAD_M][THREAD_N],
-                                        int thread_row, int thread_col) {
+__device__ __forceinline__ void store_c(float* C, int ldc, float scale, float beta,
+                                        const float (&acc)[THREAD_M][THREAD_N], int thread_row,
+                                        int thread_col) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
@@ -291,7 +304,7 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
 // One block: the tile of C whose first row and column are block_row and block_col.
 // ALIGNED: vectors are allowed in global memory.
 template <bool ALIGNED>
-__device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
+__device__ __forceinline__ void compute_block(Stage* stages, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
                                               const float* __restrict__ B, int ldb, float beta,
                                               float* __restrict__ C, int ldc) {
@@ -304,8 +317,6 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = ALIGNED
       ? A + offset(block_row + thread / A_ROW_VECTORS, lda) + (thread % A_ROW_VECTORS) * A_VECTOR
@@ -327,27 +338,26 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   alignas(16) ShareB<ALIGNED> next_b;
 
   if (0 < k_tiles) {
-    load_a<ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
-    load_b<ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a, thread);
-    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b, thread);
+    load_a<ALIGNED>(next_a, a_from, lda);
+    load_b<ALIGNED>(next_b, b_from, ldb);
+    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a);
+    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
     if (tile + 1 < k_tiles) {
-      load_a<ALIGNED>(next_a, a_from, lda, m_left, depth - (tile + 1) * BLOCK_K, thread);
-      load_b<ALIGNED>(next_b, b_from, ldb, n_left, depth - (tile + 1) * BLOCK_K, thread);
+      load_a<ALIGNED>(next_a, a_from, lda);
+      load_b<ALIGNED>(next_b, b_from, ldb);
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
-      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a);
+      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
   C += offset(block_row, ldc) + block_col;
-  store_c<ALIGNED>(C, ldc, m_left, n_left,
-                   depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
+  store_c<ALIGNED>(C, ldc, depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
 }
 
 }  // namespace
@@ -359,7 +369,7 @@ sgemm_whole_tiles_fast(int M, int N, int K, float alpha, const float* __restrict
                        const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                        int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<true>(stages, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 // Requires M % 128 == 0; N % 64 == 0; K % 8 == 0.
@@ -368,10 +378,11 @@ sgemm_whole_tiles_general(int M, int N, int K, float alpha, const float* __restr
                           const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                           int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false>(stages, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -420,7 +431,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_whole_tiles(int M, int N, int K, float alpha, const float* A, int lda,
                                  const float* B, int ldb, float beta, float* C, int ldc,
                                  cudaStream_t stream) {
@@ -437,12 +448,15 @@ extern "C" int sgemm_whole_tiles(int M, int N, int K, float alpha, const float* 
   if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
     return OVERLAP;
   }
-  if (!(M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0)) return PRECONDITION;
+  if (!(M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0)) {
+    return PRECONDITION;
+  }
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR)
+      && aligned(C, ldc, C_VECTOR);
   if (vectors) {
     return launch(sgemm_whole_tiles_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                   ldc);

@@ -23,6 +23,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 32;
 constexpr int BLOCK_N = 32;
@@ -39,7 +40,9 @@ static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -152,8 +155,8 @@ __device__ __forceinline__ void compute_block(int M, int N, int K, float alpha,
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   A += offset(block_row, lda);
   B += block_col;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
@@ -185,6 +188,7 @@ sgemm_v0_naive_general(int M, int N, int K, float alpha, const float* __restrict
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -228,7 +232,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_v0_naive(int M, int N, int K, float alpha, const float* A, int lda,
                               const float* B, int ldb, float beta, float* C, int ldc,
                               cudaStream_t stream) {

@@ -31,6 +31,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 32;
 constexpr int BLOCK_N = 32;
@@ -65,7 +66,11 @@ constexpr int C_VECTOR = 1;  // floats per store of C
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 static_assert(BLOCK_M * BLOCK_K % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -75,7 +80,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 8192, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -128,8 +135,7 @@ __device__ __forceinline__ void load_a(float (&to)[A_COPIES][A_VECTOR], const fl
 }
 
 // Stores what load_a read into a shared tile, kept as [m][k].
-__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR],
-                                        int thread) {
+__device__ __forceinline__ void store_a(float* to, const float (&from)[A_COPIES][A_VECTOR]) {
 #pragma unroll
   for (int copy = 0; copy < A_COPIES; ++copy) {
 #pragma unroll
@@ -145,7 +151,7 @@ __device__ __forceinline__ void copy_a(float* to, const float*& from, int lda, i
                                        int k_left, int thread) {
   alignas(16) float staged[A_COPIES][A_VECTOR];
   load_a<FULL>(staged, from, lda, m_left, k_left, thread);
-  store_a(to, staged, thread);
+  store_a(to, staged);
 }
 
 // Reads this thread's share of a K tile of B into registers; `from` moves on to the next tile.
@@ -164,8 +170,7 @@ __device__ __forceinline__ void load_b(float (&to)[B_COPIES][B_VECTOR], const fl
 }
 
 // Stores what load_b read into a shared tile, kept as [k][n].
-__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR],
-                                        int thread) {
+__device__ __forceinline__ void store_b(float* to, const float (&from)[B_COPIES][B_VECTOR]) {
 #pragma unroll
   for (int copy = 0; copy < B_COPIES; ++copy) {
 #pragma unroll
@@ -181,7 +186,7 @@ __device__ __forceinline__ void copy_b(float* to, const float*& from, int ldb, i
                                        int k_left, int thread) {
   alignas(16) float staged[B_COPIES][B_VECTOR];
   load_b<FULL>(staged, from, ldb, n_left, k_left, thread);
-  store_b(to, staged, thread);
+  store_b(to, staged);
 }
 
 // acc += a outer b: one FMA per output.
@@ -268,8 +273,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + thread % A_ROW_VECTORS;
@@ -315,6 +320,7 @@ sgemm_v1_shared_general(int M, int N, int K, float alpha, const float* __restric
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -358,7 +364,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_v1_shared(int M, int N, int K, float alpha, const float* A, int lda,
                                const float* B, int ldb, float beta, float* C, int ldc,
                                cudaStream_t stream) {

@@ -19,6 +19,7 @@
 #include "sgemm_v3_2.h"
 
 namespace {
+
 void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
@@ -45,7 +46,8 @@ struct Matrix {
   ~Matrix() { cudaFree(device); }
 
   float at(int row, int col) const {
-    return host[row_major ? static_cast<size_t>(row) * ld + col : static_cast<size_t>(col) * ld + row];
+    const int line = row_major ? row : col;
+    return host[static_cast<size_t>(line) * ld + (row_major ? col : row)];
   }
   void upload() {
     require(cudaMemcpy(device, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice),

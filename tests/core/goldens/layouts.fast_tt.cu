@@ -35,6 +35,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
@@ -83,10 +84,25 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
+static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
+static_assert(THREADS % BLOCK_M == 0, "words of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS % BLOCK_K == 0, "words of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -96,7 +112,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 8320, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -164,7 +182,7 @@ __device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, 
 
 // Stores what load_a read into a shared tile, kept as [k][m].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < A_COPIES; ++copy) {
@@ -212,7 +230,7 @@ __device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, 
 
 // Stores what load_b read into a shared tile, kept as [k][n].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < B_COPIES; ++copy) {
@@ -315,8 +333,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = ALIGNED
       ? A + offset(thread / A_ROW_VECTORS, lda) + block_row + (thread % A_ROW_VECTORS) * A_VECTOR
@@ -340,8 +358,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a, thread);
-    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b, thread);
+    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a);
+    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   for (int tile = 0; tile < k_tiles; ++tile) {
@@ -351,8 +369,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     }
     multiply_tile(acc, stages[tile % BUFFERS], thread_row, thread_col);
     if (tile + 1 < k_tiles) {
-      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
-      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a);
+      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b);
     }
     __syncthreads();  // the next tile is complete, and nobody reads this one any more
   }
@@ -390,6 +408,7 @@ tt_fast_tt_general(int M, int N, int K, float alpha, const float* __restrict__ A
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -438,7 +457,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int tt_fast_tt(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
                           int ldb, float beta, float* C, int ldc, cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
@@ -459,7 +478,8 @@ extern "C" int tt_fast_tt(int M, int N, int K, float alpha, const float* A, int 
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR)
+      && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(tt_fast_tt_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
   }

@@ -40,6 +40,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 1;
 constexpr int BLOCK_N = 512;
@@ -53,6 +54,7 @@ constexpr int PARTS = 8;  // blocks that share the K of a tile of C
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int THREADS = WARPS_N * WARP_SIZE;  // of a block
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
+constexpr int COPY_STEP = 0;  // of a K tile, in which copies are issued
 constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
 constexpr int SWEEP_LENGTH = 32;  // of them, along a line
 constexpr int SWEEP_LINES = SWEEP_THREADS / SWEEP_LENGTH;  // of them, from line to line
@@ -82,8 +84,15 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 static_assert(BLOCK_M * BLOCK_K % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS == B_ROW_VECTORS, "loads of B step from row to row");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
+static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -93,10 +102,15 @@ struct Stage {
 static_assert(sizeof(Stage) == 16416, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // index % count for an index below 2 * count.
-__device__ __forceinline__ int wrap(int index, int count) { return index < count ? index : index - count; }
+__device__ __forceinline__ int wrap(int index, int count) {
+  return index < count ? index : index - count;
+}
+
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
 __device__ __forceinline__ void move(float* to, const float* from) {
@@ -153,12 +167,13 @@ __device__ __forceinline__ void copy_global_async(float* to, const float* from, 
                  "n"(BYTES), "r"(read) : "memory");
   }
 #else
+  // What host compilers get to see: nvcc's own, and those of whoever runs this text on a CPU.
   __pipeline_memcpy_async(to, from, BYTES, BYTES - read);
 #endif
 }
 
 // Starts copying a K tile of A into shared memory, kept as [m][k]; `from` moves on.
-template <bool FULL, bool ALIGNED>
+template <bool FULL>
 __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int lda, int m_left,
                                              int k_left, int thread) {
 #pragma unroll
@@ -211,7 +226,7 @@ __device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
 
 // Reads this thread's fragment of A at one k from a shared tile.
 __device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile)[BLOCK_M][A_ROW],
-                                       int k, int thread_row) {
+                                       int k) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; i += A_READ) {
     move<A_READ>(&to[i], &tile[i][k]);
@@ -230,8 +245,7 @@ __device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile
 // Adds alpha times this thread's products to C, to which other blocks add as well.
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left, float scale,
-                                      const float (&acc)[THREAD_M][THREAD_N], int thread_row,
-                                      int thread_col) {
+                                      const float (&acc)[THREAD_M][THREAD_N], int thread_col) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
@@ -252,10 +266,9 @@ __device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left,
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
-                                              const float* __restrict__ B, int ldb, float beta,
+                                              const float* __restrict__ B, int ldb,
                                               float* __restrict__ C, int ldc) {
   const int thread = static_cast<int>(threadIdx.x);
-  const int thread_row = 0;
   const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
   const int thread_col = warp * WARP_N + lane * THREAD_N;
@@ -263,8 +276,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = block / blocks_n;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   const int whole = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int split = static_cast<int>(blockIdx.y);  // which part of K is this block's
   const int all_tiles = whole / BLOCK_K + (whole % BLOCK_K != 0);
@@ -291,8 +304,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
     if (tile < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[tile].A[0] + a_to, a_from, lda, m_left,
-                                  depth - tile * BLOCK_K, thread);
+      copy_a_async<FULL>(stages[tile].A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K,
+                         thread);
       copy_b_async<FULL, ALIGNED>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
                                   depth - tile * BLOCK_K, thread);
     }
@@ -301,19 +314,19 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   __pipeline_wait_prior(BUFFERS - 2);
   __syncthreads();  // the first tile is complete before anyone reads it
   if (0 < k_tiles) {
-    read_a(a[0], stages[0].A, 0, thread_row);
+    read_a(a[0], stages[0].A, 0);
     read_b(b[0], stages[0].B, 0, thread_col);
   }
   int slot = 0, free_slot = BUFFERS - 1;
   for (int tile = 0; tile < k_tiles; ++tile) {
 #pragma unroll
     for (int k = 0; k < BLOCK_K - 1; ++k) {
-      read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
+      read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == 0) {
+      if (k == COPY_STEP) {
         if (tile + BUFFERS - 1 < k_tiles) {
-          copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
-                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                             depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
           copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
                                       depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
         }
@@ -323,7 +336,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     __pipeline_commit();
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
-    read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0, thread_row);
+    read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0);
     read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
     multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
     slot = wrap(slot + 1, BUFFERS);
@@ -331,7 +344,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   }
   if (depth > 0) {  // a part without tiles has nothing to add
     C += offset(block_row, ldc) + block_col;
-    add_c<FULL, ALIGNED>(C, ldc, m_left, n_left, alpha, acc, thread_row, thread_col);
+    add_c<FULL, ALIGNED>(C, ldc, m_left, n_left, alpha, acc, thread_col);
   }
 }
 
@@ -359,7 +372,7 @@ sgemm_row_fast(int M, int N, int K, float alpha, const float* __restrict__ A, in
                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
-  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
@@ -368,7 +381,7 @@ sgemm_row_edge(int M, int N, int K, float alpha, const float* __restrict__ A, in
                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
-  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
@@ -378,10 +391,11 @@ sgemm_row_general(int M, int N, int K, float alpha, const float* __restrict__ A,
                   int ldc) {
   extern __shared__ float4 shared_memory[];
   Stage* stages = reinterpret_cast<Stage*>(shared_memory);
-  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -422,8 +436,8 @@ template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cudaStream_t stream,
            Arguments... arguments) {
   // More than 48 KB of shared memory is dynamic and has to be asked for.
-  if (
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) != cudaSuccess) {
+  constexpr auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (cudaFuncSetAttribute(kernel, attribute, shared) != cudaSuccess) {
     return LAUNCH_FAILED;
   }
   cudaLaunchConfig_t config = {};
@@ -436,7 +450,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cu
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, multiplies C by beta, then launches the first entry whose
+// conditions hold.
 extern "C" int sgemm_row(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
                          int ldb, float beta, float* C, int ldc, cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;

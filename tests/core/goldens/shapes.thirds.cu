@@ -39,6 +39,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 64;
 constexpr int BLOCK_N = 128;
@@ -60,6 +61,7 @@ constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
 constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
 constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
+constexpr int COPY_STEP = 10;  // of a K tile, in which copies are issued
 constexpr int SWEEP_THREADS = 256;  // of a block that goes through C
 constexpr int SWEEP_LENGTH = 32;  // of them, along a line
 constexpr int SWEEP_LINES = SWEEP_THREADS / SWEEP_LENGTH;  // of them, from line to line
@@ -89,10 +91,25 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS == BLOCK_N, "words of B step from row to row");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
+static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -102,10 +119,15 @@ struct Stage {
 static_assert(sizeof(Stage) == 13056, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // index % count for an index below 2 * count.
-__device__ __forceinline__ int wrap(int index, int count) { return index < count ? index : index - count; }
+__device__ __forceinline__ int wrap(int index, int count) {
+  return index < count ? index : index - count;
+}
+
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
 __device__ __forceinline__ void move(float* to, const float* from) {
@@ -162,12 +184,13 @@ __device__ __forceinline__ void copy_global_async(float* to, const float* from, 
                  "n"(BYTES), "r"(read) : "memory");
   }
 #else
+  // What host compilers get to see: nvcc's own, and those of whoever runs this text on a CPU.
   __pipeline_memcpy_async(to, from, BYTES, BYTES - read);
 #endif
 }
 
 // Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
-template <bool FULL, bool ALIGNED>
+template <bool FULL>
 __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int lda, int m_left,
                                              int k_left, int thread) {
 #pragma unroll
@@ -262,7 +285,7 @@ __device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left,
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
-                                              const float* __restrict__ B, int ldb, float beta,
+                                              const float* __restrict__ B, int ldb,
                                               float* __restrict__ C, int ldc) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / WARP_SIZE;
@@ -274,8 +297,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   const int whole = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int split = static_cast<int>(blockIdx.y);  // which part of K is this block's
   const int all_tiles = whole / BLOCK_K + (whole % BLOCK_K != 0);
@@ -303,8 +326,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
     if (tile < k_tiles) {
-      copy_a_async<FULL, ALIGNED>(stages[tile].A[0] + a_to, a_from, lda, m_left,
-                                  depth - tile * BLOCK_K, thread);
+      copy_a_async<FULL>(stages[tile].A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K,
+                         thread);
       copy_b_async<FULL, ALIGNED>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
                                   depth - tile * BLOCK_K, thread);
     }
@@ -322,10 +345,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     for (int k = 0; k < BLOCK_K - 1; ++k) {
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == 10) {
+      if (k == COPY_STEP) {
         if (tile + BUFFERS - 1 < k_tiles) {
-          copy_a_async<FULL, ALIGNED>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
-                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                             depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
           copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
                                       depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
         }
@@ -371,7 +394,7 @@ sgemm_thirds_fast(int M, int N, int K, float alpha, const float* __restrict__ A,
                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                   int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
@@ -380,7 +403,7 @@ sgemm_thirds_edge(int M, int N, int K, float alpha, const float* __restrict__ A,
                   const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                   int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
@@ -389,10 +412,11 @@ sgemm_thirds_general(int M, int N, int K, float alpha, const float* __restrict__
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                      int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -442,7 +466,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cu
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, multiplies C by beta, then launches the first entry whose
+// conditions hold.
 extern "C" int sgemm_thirds(int M, int N, int K, float alpha, const float* A, int lda,
                             const float* B, int ldb, float beta, float* C, int ldc,
                             cudaStream_t stream) {

@@ -38,6 +38,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
@@ -92,10 +93,26 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
+static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
+static_assert(THREADS % BLOCK_K == 0, "words of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS % BLOCK_N == 0, "words of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -105,7 +122,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 8320, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -180,7 +199,7 @@ __device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, 
 
 // Stores what load_a read into a shared tile, kept as [k][m].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < A_COPIES; ++copy) {
@@ -228,7 +247,7 @@ __device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, 
 
 // Stores what load_b read into a shared tile, kept as [k][n].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < B_COPIES; ++copy) {
@@ -301,7 +320,7 @@ __device__ __forceinline__ void add_c(float* C, int ldc, int m_left, int n_left,
 template <bool FULL, bool ALIGNED>
 __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
                                               const float* __restrict__ A, int lda,
-                                              const float* __restrict__ B, int ldb, float beta,
+                                              const float* __restrict__ B, int ldb,
                                               float* __restrict__ C, int ldc) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / WARP_SIZE;
@@ -313,8 +332,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   const int whole = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int split = static_cast<int>(blockIdx.y);  // which part of K is this block's
   const int all_tiles = whole / BLOCK_K + (whole % BLOCK_K != 0);
@@ -348,8 +367,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   if (0 < k_tiles) {
     load_a<FULL, ALIGNED>(next_a, a_from, lda, m_left, depth, thread);
     load_b<FULL, ALIGNED>(next_b, b_from, ldb, n_left, depth, thread);
-    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a, thread);
-    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b, thread);
+    store_a<ALIGNED>(stages[0].A[0] + a_to, next_a);
+    store_b<ALIGNED>(stages[0].B[0] + b_to, next_b);
     __syncthreads();  // the first tile is complete before anyone reads it
   }
   if (0 < k_tiles) {
@@ -368,8 +387,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
       multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
     }
     if (tile + 1 < k_tiles) {
-      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a, thread);
-      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b, thread);
+      store_a<ALIGNED>(stages[(tile + 1) % BUFFERS].A[0] + a_to, next_a);
+      store_b<ALIGNED>(stages[(tile + 1) % BUFFERS].B[0] + b_to, next_b);
     }
     __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
     read_b(b[0], stages[(tile + (tile + 1 < k_tiles)) % BUFFERS].B, 0, thread_col);
@@ -406,7 +425,7 @@ sgemm_long_k_75_fast(int M, int N, int K, float alpha, const float* __restrict__
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                      int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Requires A, B, C at multiples of 16 bytes, lda, ldb, ldc multiples of 4.
@@ -415,7 +434,7 @@ sgemm_long_k_75_edge(int M, int N, int K, float alpha, const float* __restrict__
                      const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                      int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 // Right for every size, leading dimension and alignment.
@@ -424,10 +443,11 @@ sgemm_long_k_75_general(int M, int N, int K, float alpha, const float* __restric
                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                         int ldc) {
   __shared__ Stage stages[BUFFERS];
-  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -477,7 +497,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cu
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, multiplies C by beta, then launches the first entry whose
+// conditions hold.
 extern "C" int sgemm_long_k_75(int M, int N, int K, float alpha, const float* A, int lda,
                                const float* B, int ldb, float beta, float* C, int ldc,
                                cudaStream_t stream) {
@@ -499,7 +520,8 @@ extern "C" int sgemm_long_k_75(int M, int N, int K, float alpha, const float* A,
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR)
+      && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));

@@ -31,6 +31,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 35;
 constexpr int BLOCK_N = 50;
@@ -65,6 +66,7 @@ constexpr int C_VECTOR = 1;  // floats per store of C
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 static_assert(BLOCK_M * BLOCK_K % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 
 // One K tile of both operands in shared memory.
@@ -75,7 +77,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 1712, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -273,8 +277,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
       + thread % A_ROW_VECTORS;
@@ -318,6 +322,7 @@ sgemm_odd_general(int M, int N, int K, float alpha, const float* __restrict__ A,
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -361,7 +366,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_odd(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
                          int ldb, float beta, float* C, int ldc, cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;

@@ -34,6 +34,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 60;
 constexpr int BLOCK_N = 120;
@@ -75,10 +76,22 @@ constexpr int C_VECTOR = 2;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
+static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
+static_assert(THREADS % BLOCK_K == 0, "words of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS == BLOCK_N, "words of B step from row to row");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -88,7 +101,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 8640, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -156,7 +171,7 @@ __device__ __forceinline__ void load_a(ShareA<ALIGNED>& to, const float*& from, 
 
 // Stores what load_a read into a shared tile, kept as [k][m].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_a(float* to, const ShareA<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < A_COPIES; ++copy) {
@@ -179,7 +194,7 @@ __device__ __forceinline__ void copy_a(float* to, const float*& from, int lda, i
                                        int k_left, int thread) {
   alignas(16) ShareA<ALIGNED> staged;
   load_a<FULL, ALIGNED>(staged, from, lda, m_left, k_left, thread);
-  store_a<ALIGNED>(to, staged, thread);
+  store_a<ALIGNED>(to, staged);
 }
 
 // A thread's share of a K tile of B on its way through registers.
@@ -213,7 +228,7 @@ __device__ __forceinline__ void load_b(ShareB<ALIGNED>& to, const float*& from, 
 
 // Stores what load_b read into a shared tile, kept as [k][n].
 template <bool ALIGNED>
-__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from, int thread) {
+__device__ __forceinline__ void store_b(float* to, const ShareB<ALIGNED>& from) {
   if constexpr (ALIGNED) {
 #pragma unroll
     for (int copy = 0; copy < B_COPIES; ++copy) {
@@ -236,7 +251,7 @@ __device__ __forceinline__ void copy_b(float* to, const float*& from, int ldb, i
                                        int k_left, int thread) {
   alignas(16) ShareB<ALIGNED> staged;
   load_b<FULL, ALIGNED>(staged, from, ldb, n_left, k_left, thread);
-  store_b<ALIGNED>(to, staged, thread);
+  store_b<ALIGNED>(to, staged);
 }
 
 // acc += a outer b: one FMA per output.
@@ -323,8 +338,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = ALIGNED
       ? A + offset(block_row + thread / A_ROW_VECTORS, lda) + (thread % A_ROW_VECTORS) * A_VECTOR
@@ -384,6 +399,7 @@ sgemm_t6x10_general(int M, int N, int K, float alpha, const float* __restrict__ 
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -432,7 +448,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_t6x10(int M, int N, int K, float alpha, const float* A, int lda,
                            const float* B, int ldb, float beta, float* C, int ldc,
                            cudaStream_t stream) {
@@ -454,7 +470,8 @@ extern "C" int sgemm_t6x10(int M, int N, int K, float alpha, const float* A, int
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR)
+      && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(sgemm_t6x10_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
   }

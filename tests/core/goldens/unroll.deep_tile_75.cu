@@ -35,6 +35,7 @@
 #include <cstdint>
 
 namespace {
+
 // Tiles and threads.
 constexpr int BLOCK_M = 96;
 constexpr int BLOCK_N = 96;
@@ -75,9 +76,13 @@ constexpr int C_VECTOR = 2;  // floats per store of C
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(THREAD_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
 static_assert(B_ROW % B_STORE == 0, "rows of B keep vectors aligned");
+static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -87,7 +92,9 @@ struct Stage {
 static_assert(sizeof(Stage) == 18816, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
-__device__ __forceinline__ int64_t offset(int index, int ld) { return static_cast<int64_t>(index) * ld; }
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
 
 // Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
 template <int WIDTH>
@@ -332,8 +339,8 @@ __device__ __forceinline__ void compute_block(Stage& stage, int M, int N, int K,
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
   const int block_col = (block % blocks_n) * BLOCK_N;
-  const int m_left = M - block_row;  // rows and columns of C from here on
-  const int n_left = N - block_col;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
   // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
   const float* a_from = ALIGNED
       ? A + offset(block_row, lda)
@@ -396,6 +403,7 @@ sgemm_deep_tile_75_general(int M, int N, int K, float alpha, const float* __rest
 }
 
 namespace {
+
 // What the launcher returns; the header repeats these.
 enum Status {
   SUCCESS = 0,
@@ -444,7 +452,7 @@ int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
 
 }  // namespace
 
-// Checks the arguments, picks the first entry whose conditions hold and launches it on `stream`.
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
 extern "C" int sgemm_deep_tile_75(int M, int N, int K, float alpha, const float* A, int lda,
                                   const float* B, int ldb, float beta, float* C, int ldc,
                                   cudaStream_t stream) {
@@ -466,7 +474,8 @@ extern "C" int sgemm_deep_tile_75(int M, int N, int K, float alpha, const float*
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(B, ldb, B_VECTOR)
+      && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(sgemm_deep_tile_75_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                   ldc);
