@@ -25,7 +25,8 @@ class Printer:
 
     def __call__(self, expr: Expr) -> str:
         for named in constants(expr):
-            self.used.setdefault(named.name, named)
+            known = self.used.setdefault(named.name, named)
+            assert known == named, f"the text has two constants {named.name}"
         self.called.update(calls(expr))
         return to_c(expr)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmdsl.index import Bound, Expr, Named, Op
+from gemmdsl.index import Bound, Expr, Named
+from gemmdsl.index_parts import parts
 from gemmdsl.ir import For, If, Kernel, Stmt, expressions
 from gemmdsl.verifier.failure import NAMES, SLOT_RANGE, Refuted
 
 # Names that the emitted functions use for themselves.
-_TAKEN = frozenset(
+TAKEN = frozenset(
     (
         *("thread", "block", "blocks_m", "blocks_n", "block_row", "block_col", "m_left", "n_left", "depth"),
         *("k_tiles", "tile", "acc", "a", "b", "m", "n", "k", "i", "j", "e", "to", "from", "valid"),
-        *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part_ld"),
+        *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part", "part_ld"),
+        *("M", "N", "K", "A", "B", "C", "lda", "ldb", "ldc", "alpha", "beta", "scale", "FULL", "ALIGNED"),
+        *("k_left", "copy", "step", "staged", "out", "a_from", "b_from", "a_to", "b_to", "next_a", "next_b"),
     )
 )
 
@@ -48,21 +51,18 @@ class _Names:
             return
         self._seen.add(id(expr))
         match expr:
-            case Op():
-                self._visit(expr.left, found)
-                self._visit(expr.right, found)
             case Named():
                 self._define(expr.name, expr.definition)
-                self._visit(expr.definition, found)
             case Bound():
                 self._define(expr.name, expr.value)
-                self._visit(expr.value, found)
             case _:
                 pass
+        for part in parts(expr):
+            self._visit(part, found)
 
     def _define(self, name: str, value: Expr) -> None:
         known = self._values.setdefault(name, value)
-        if (known is not value and known != value) or name in _TAKEN:
+        if (known is not value and known != value) or name in TAKEN:
             raise Refuted(NAMES, f"`{name}` stands for two different values", name=name)
 
 

@@ -15,6 +15,7 @@ import pytest
 from gemmdsl.emit.functions import Parameter, names_in
 from gemmdsl.emit.wrapping import WIDTH, tidy
 from gemmdsl.emulator.causes import function_at
+from gemmdsl.verifier.names import TAKEN
 from tests import examples
 
 _HEAD = re.compile(
@@ -155,3 +156,17 @@ def test_every_function_leads_back_to_words_of_the_schedule(file: str, schedule:
     for name in found:
         line = source.text[: re.search(rf"\b{name}\(", source.text).end()].count("\n") + 1  # type: ignore[union-attr]
         assert function_at(source.text, line) == name
+
+
+@pytest.mark.parametrize(("file", "schedule"), examples.schedules())
+def test_the_verifier_knows_every_name_of_the_text(file: str, schedule: str) -> None:
+    """So that no value of a kernel goes by a name that its functions use for something else."""
+    text = code(file, schedule)
+    values = {"thread_row", "thread_col", "warp", "lane", "slot", "free_slot"}
+    for function in functions(text):
+        declared = re.findall(
+            r"\b(?:int|float|float\*|int64_t|bool) (?:const )?(\w+)(?= =|\[|;)", function.body
+        )
+        own = {*declared, *function.parameters, *function.flags} - values
+        if not function.entry and function.name not in HELPERS:
+            assert {name for name in own if not name.startswith("group_")} <= TAKEN

@@ -11,7 +11,7 @@ import pytest
 from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.extents import ALL_TILES, K_FIRST, SPLIT, WHOLE, SplitMap, split_map
-from gemmdsl.index import Bound, Expr, Int, Named, Op, evaluate, least, less
+from gemmdsl.index import Bound, Choice, Expr, Int, Named, Op, evaluate, least, less
 from gemmdsl.ir import (
     TILE,
     AddOutput,
@@ -669,6 +669,15 @@ EMITTED: dict[str, tuple[str, Fault]] = {
     "one name for two constants": (
         "names",
         stage("A", lambda s: replace(s, store=Named("B_VECTOR", Int(1)))),
+    ),
+    "one name for two constants, in what is chosen among": (
+        "names",
+        copy(
+            "B",
+            lambda c: replace(
+                c, strided=Choice(less(c.copy, Named("B_VECTOR", Int(9))), c.strided, c.strided)
+            ),
+        ),
     ),
     "slots of A and B apart": (
         "slot-range",

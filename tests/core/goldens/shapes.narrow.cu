@@ -462,8 +462,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cu
 
 }  // namespace
 
-// Checks the arguments; on `stream`, multiplies C by beta, then launches the first entry whose
-// conditions hold.
+// Checks the arguments; on `stream`, multiplies C by beta,
+// then launches the first entry whose conditions hold.
 extern "C" int sgemm_narrow(int M, int N, int K, float alpha, const float* A, int lda,
                             const float* B, int ldb, float beta, float* C, int ldc,
                             cudaStream_t stream) {

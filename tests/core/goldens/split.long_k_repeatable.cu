@@ -461,8 +461,8 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cu
 
 }  // namespace
 
-// Checks the arguments; on `stream`, launches the first entry whose conditions hold, then adds up
-// the parts of K.
+// Checks the arguments; on `stream`, launches the first
+// entry whose conditions hold, then adds up the parts of K.
 extern "C" int sgemm_long_k_repeatable(int M, int N, int K, float alpha, const float* A, int lda,
                                        const float* B, int ldb, float beta, float* C, int ldc,
                                        cudaStream_t stream) {
