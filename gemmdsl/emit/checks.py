@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer
-from gemmdsl.index import Expr
-from gemmdsl.index_text import to_c
 from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
 from gemmdsl.layout import AxisMap, CopyMap
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
@@ -28,12 +26,12 @@ def checks(kernel: Kernel, text: Printer) -> tuple[Check, ...]:
         Check("BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N", "one owner for each output"),
     ]
     for axis in (kernel.threads.rows, kernel.threads.cols):
-        found += _axis_checks(axis)
+        found += _axis_checks(axis, text)
     if {"LANES_M", "LANES_N", "WARP_M", "WARP_N"} <= text.used.keys():
         found.append(Check("LANES_M * LANES_N == WARP_SIZE", "lanes are those of a warp"))
         found += [Check(f"LANES_{x} * THREAD_{x} == WARP_{x}", "lanes cover the warp tile") for x in "MN"]
     for staging in kernel.staging or ():
-        found += _staging_checks(kernel, staging)
+        found += _staging_checks(kernel, staging, text)
     if kernel.fragments is not None and kernel.block_k is not None:
         turns = f"{text(kernel.block_k)} % {text(kernel.fragments)} == 0"
         found.append(Check(turns, "sets of fragments take turns from tile to tile"))
@@ -48,39 +46,41 @@ def stage_checks(kernel: Kernel) -> tuple[Check, ...]:
     return (Check(f"sizeof(Stage) == {kernel.shared_bytes // slots}", "the shared memory that was planned"),)
 
 
-def _axis_checks(axis: AxisMap) -> Iterator[Check]:
+def _axis_checks(axis: AxisMap, text: Printer) -> Iterator[Check]:
     if axis.piece != axis.count:
-        yield Check(f"{axis.count.name} % {axis.piece.name} == 0", "a thread has whole pieces")
+        yield Check(f"{text(axis.count)} % {text(axis.piece)} == 0", "a thread has whole pieces")
 
 
-def _staging_checks(kernel: Kernel, staging: Staging) -> Iterator[Check]:
+def _staging_checks(kernel: Kernel, staging: Staging, text: Printer) -> Iterator[Check]:
     tile, copies = staging.tile, kernel.copies(staging)
     name = tile.operand.name
-    covers = f"{tile.rows.name} * {tile.cols.name} % {to_c(copies[0].width)} == 0"
+    covers = f"{text(tile.rows)} * {text(tile.cols)} % {text(copies[0].width)} == 0"
     yield Check(covers, f"loads cover the tile of {name}")
     for copy in copies:
-        yield from _copy_checks(copy, "words" if copy is staging.words else "loads")
+        yield from _copy_checks(copy, "words" if copy is staging.words else "loads", text)
     # Asynchronous copies store as wide as they load, and name the one width only.
     asynchronous = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
     store = copies[0].width if asynchronous else staging.store
     widest = store if store.value > staging.read.value else staging.read
     if widest.value > 1:
-        yield Check(f"{tile.row_length.name} % {to_c(widest)} == 0", f"rows of {name} keep vectors aligned")
+        yield Check(f"{text(tile.row_length)} % {text(widest)} == 0", f"rows of {name} keep vectors aligned")
     if staging.read.value > 1:
         axis = kernel.threads.rows if name == "A" else kernel.threads.cols
-        yield Check(f"{axis.piece.name} % {to_c(staging.read)} == 0", f"reads of {name} stay in a piece")
+        yield Check(f"{text(axis.piece)} % {text(staging.read)} == 0", f"reads of {name} stay in a piece")
 
 
-def _copy_checks(copy: CopyMap, what: str) -> Iterator[Check]:
+def _copy_checks(copy: CopyMap, what: str, text: Printer) -> Iterator[Check]:
     """What the formulas of a map were simplified by."""
-    threads, name = copy.threads, copy.operand.name
+    threads, name = copy.threads.value, copy.operand.name
     if not copy.partial:
-        all_of_them = f"{copy.vectors.name} == {copy.copies.name} * {threads.name}"
-        yield Check(all_of_them, f"threads share the {what} of {name} evenly")
-    row: Expr = copy.row_vectors
+        evenly = f"{text(copy.vectors)} == {text(copy.copies)} * {text(copy.threads)}"
+        yield Check(evenly, f"threads share the {what} of {name} evenly")
     if copy.vector.hi < copy.row_vectors.value:
-        yield Check(f"{copy.vectors.name} == {to_c(row)}", f"{what} of {name} are one row")
-    elif threads.value == copy.row_vectors.value:
-        yield Check(f"{threads.name} == {to_c(row)}", f"{what} of {name} step from row to row")
-    elif threads.value % copy.row_vectors.value == 0:
-        yield Check(f"{threads.name} % {to_c(row)} == 0", f"{what} of {name} step by whole rows")
+        one_row = f"{text(copy.vectors)} == {text(copy.row_vectors)}"
+        yield Check(one_row, f"{what} of {name} are one row")
+    elif threads == copy.row_vectors.value:
+        whole_row = f"{text(copy.threads)} == {text(copy.row_vectors)}"
+        yield Check(whole_row, f"{what} of {name} step from row to row")
+    elif threads % copy.row_vectors.value == 0:
+        whole_rows = f"{text(copy.threads)} % {text(copy.row_vectors)} == 0"
+        yield Check(whole_rows, f"{what} of {name} step by whole rows")

@@ -11,10 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from gemmdsl.api import compile_spec
 from gemmdsl.emit.functions import Parameter, names_in
 from gemmdsl.emit.wrapping import WIDTH, tidy
 from gemmdsl.emulator.causes import function_at
+from gemmdsl.spec import Spec
+from gemmdsl.testing import specs
 from gemmdsl.verifier.names import TAKEN
 from tests import examples
 
@@ -170,3 +174,12 @@ def test_the_verifier_knows_every_name_of_the_text(file: str, schedule: str) -> 
         own = {*declared, *function.parameters, *function.flags} - values
         if not function.entry and function.name not in HELPERS:
             assert {name for name in own if not name.startswith("group_")} <= TAKEN
+
+
+@settings(max_examples=80, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(specs())
+def test_checks_speak_of_constants_that_the_text_has(spec: Spec) -> None:
+    text = compile_spec(spec).text
+    declared = set(re.findall(r"^constexpr int (\w+)", text, re.MULTILINE))
+    conditions = re.findall(r"^static_assert\((.*?), \"", text, re.MULTILINE | re.DOTALL)
+    assert {name for name in names_in(*conditions) if name.isupper()} <= declared

@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(?<=, )lda\)(?=[^{;]*;)", "ldb)"),
         (r"(?<=, )ldb\)(?=[^{;]*;)", "lda)"),
         (r"(?<=block_row, )ldc", "lda"),
-        (r"(?<=store_c<FULL, ALIGNED>\(C, )ldc", "ldb"),
+        (r"(?<=\(C, )ldc(?=, m_left)", "ldb"),
     ),
     "grid rounded down": ((r"([MN]) / BLOCK_([MN]) \+ \([MN] % BLOCK_[MN] != 0\)", r"\1 / BLOCK_\2"),),
     "block raster exchanged": (
