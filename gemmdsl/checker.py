@@ -235,8 +235,11 @@ class _Analysis:
         version = self.tree.version
         if not self.tree.declarations and not self.tree.broken:
             text = "there is nothing in this file: it has neither a problem nor a schedule"
-            read = (version, *self.tree.comments)
-            self.report("G005", text, next((node.span for node in read if node is not None), None))
+            read = [node.span for node in (version, *self.tree.comments) if node is not None]
+            # A sign that is not needed is not read, and yet a place.
+            start = len(self.source.text) - len(self.source.text.lstrip())
+            signs = [Span(start, start + 1)] if start < len(self.source.text) else []
+            self.report("G005", text, next(iter((*read, *signs)), None))
         elif version is None and self.complete:
             start = self.tree.declarations[0].span.start
             self.report("G020", f"the first line must be `gemm {LANGUAGE}`", Span(start, start + 1))

@@ -108,6 +108,9 @@ class _Run:
         )
         places = (found.span.start for found in self.errors if found.span)
         broken = tuple(place for place in places if place not in self.mended)
+        if self.cut or len(self.errors) > MAX_SYNTAX_ERRORS:
+            # What is declared in the rest, nobody knows.
+            broken += (len(self.source.text),)
         tree = syntax.File(self.source, version, declarations, _comments(self.source.text), broken)
         return tree, tuple(self.errors)
 
@@ -147,11 +150,11 @@ class _Run:
                     Token(missing, brace, start_pos=token.start_pos, end_pos=token.start_pos)
                 )
                 return token
-        return (
-            self._foreign(token, accepted, tokens)
-            or self._misread(token, accepted)
-            or self._resume(token, tokens)
-        )
+        # The token of the end is an empty text, and as such not true.
+        follows = self._foreign(token, accepted, tokens)
+        if follows is None:
+            follows = self._misread(token, accepted)
+        return self._resume(token, tokens) if follows is None else follows
 
     def _foreign(self, token: Token, accepted: set[str], tokens: Iterator[Token]) -> Token | None:
         """Reports what another language has in this place; gives the token that stands for it or follows."""
@@ -172,7 +175,7 @@ class _Run:
             return None
         self._report(token, text)
         self.mended.add(place.start)
-        return meant or next(tokens)
+        return next(tokens) if meant is None else meant
 
     def _misread(self, token: Token, accepted: set[str]) -> Token | None:
         """Reports the token; gives the word that was probably meant instead of it, if there is one."""

@@ -288,7 +288,11 @@ class ScheduleDecl:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A whole file.  `broken` are the offsets of syntax errors: a declaration around one is incomplete."""
+    """A whole file.
+
+    `broken` are the offsets of syntax errors, and the end of a text of which the rest was not read: a
+    declaration around one is incomplete.
+    """
 
     source: Source
     version: Version | None

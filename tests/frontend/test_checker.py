@@ -194,3 +194,9 @@ def test_an_unused_problem_is_a_warning() -> None:
 def test_a_file_with_nothing_in_it(text: str, place: tuple[int, int] | None) -> None:
     (wrong,) = check(Source("test.gemm", text))
     assert (wrong.code, wrong.position) == ("G005", place)
+
+
+@pytest.mark.parametrize("sign", [",", ";"])
+def test_a_file_of_signs_that_are_not_needed(sign: str) -> None:
+    found = check(Source("test.gemm", f"\n {sign}\n"))
+    assert sorted((wrong.code, wrong.position) for wrong in found) == [("G005", (2, 2)), ("G010", (2, 2))]

@@ -148,6 +148,21 @@ def test_a_flood_of_errors_is_cut_short() -> None:
     assert found[-1].code == "G019"
 
 
+def test_what_is_not_read_after_a_flood_is_not_missed() -> None:
+    text = f"gemm 1 schedule s for p on sm_80 {{ block 8 x 8 {'; ' * 60} }} {SHAPES}"
+    assert {d.code for d in check(Source("test.gemm", text))} == {"G010", "G019"}
+
+
+@pytest.mark.parametrize("sign", [",", ";"])
+@pytest.mark.parametrize("end", ["", "\n", " # the end\n"])
+def test_a_sign_at_the_end_loses_nothing(sign: str, end: str) -> None:
+    source = Source("test.gemm", f"gemm 1 {SHAPES} schedule s for p on sm_80 {{ block 8 x 8 }}{sign}{end}")
+    expected = f"`{sign}` is not needed here: words and numbers follow each other without it"
+    tree, found = parse(source)
+    assert ([d.message for d in found], len(tree.declarations), tree.broken) == ([expected], 2, ())
+    assert [d.code for d in check(source)] == ["G010"]
+
+
 def test_a_flood_of_words_is_cut_short() -> None:
     found = parse(Source("test.gemm", "gemm 1 problem p { C: f32[M, N] = a" + "+a" * (MAX_TOKENS // 2)))[1]
     assert [diagnostic.code for diagnostic in found] == ["G004"]

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from gemmdsl.api import compile_spec
 from gemmdsl.checker import analyse, check
 from gemmdsl.diagnostics import Severity, render_all
+from gemmdsl.inheritance import options_of
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, StageOptions, derive
 from gemmdsl.source import Source
@@ -19,6 +20,17 @@ from gemmdsl.testing import program_text
 from tests.suites.designs import DESIGNS, LAYOUTS, problem
 from tests.suites.tally import Tally
 
+# What stands behind a word and cannot be said without it.
+_BEHIND = {
+    "lanes": ("lane_order",),
+    "thread": ("piece",),
+    "buffers": ("asynchronous",),
+    "asynchronous": ("copy_step",),
+    "fragments": ("read_first",),
+    "fma_along": ("fma_snake",),
+    "raster": ("raster_along",),
+    "split_k": ("split_atomic",),
+}
 _TOKENS = re.compile(r"[A-Za-z_]\w*|-?\d+|\s+|.", re.DOTALL)
 _NUMBERS = ("0", "1", "-1", "3", "7", "32", "64", "1000", "1025", "65537", "1" + 30 * "0", "-0", "007")
 _STRANGE = (
@@ -113,36 +125,38 @@ def options(rng: random.Random) -> Options:
         pad = maybe(rng.choice((0, 1, 4, 64, 65)))
         return StageOptions(*widths, rng.random() < 0.5, pad, rng.random() < 0.3)  # type: ignore[arg-type]
 
-    lanes = maybe(rng.choice(((4, 8), (8, 4), (32, 1), (3, 8), pair())))
-    thread = maybe(pair())
     assumptions = [
         Assumption(axis=axis, multiple=number())  # type: ignore[arg-type]
         for axis in "MNK"
         if rng.random() < 0.1
     ]
-    buffers = maybe(rng.choice((1, 2, 3, 8, 16, 17)))
-    raster = maybe(rng.choice((1, 2, 5, 64, 0, 65)))
-    return Options(
+    assumptions += [Assumption(operand=name) for name in "ABC" if rng.random() < 0.1]  # type: ignore[arg-type]
+    words = Options(
         block=pair() if rng.random() < 0.2 else (*pair(), max(1, number())),
         warp=maybe(pair()),  # type: ignore[arg-type]
-        lanes=lanes,  # type: ignore[arg-type]
-        lane_order=rng.choice(list(LaneOrder)) if lanes else LaneOrder.ROW,
-        thread=thread,  # type: ignore[arg-type]
-        piece=maybe(pair()) if thread else None,  # type: ignore[arg-type]
+        lanes=maybe(rng.choice(((4, 8), (8, 4), (32, 1), (3, 8), pair()))),  # type: ignore[arg-type]
+        lane_order=rng.choice(list(LaneOrder)),
+        thread=maybe(pair()),  # type: ignore[arg-type]
+        piece=maybe(pair()),  # type: ignore[arg-type]
         a=stage(),
         b=stage(),
         c_vector=maybe(rng.choice((1, 2, 4, 3))),  # type: ignore[arg-type]
-        buffers=buffers,  # type: ignore[arg-type]
-        asynchronous=buffers is not None and rng.random() < 0.3,
-        copy_step=rng.choice((0, 0, 0, 1, 3, 300)) if buffers else 0,
+        buffers=maybe(rng.choice((1, 2, 3, 8, 16, 17))),  # type: ignore[arg-type]
+        asynchronous=rng.random() < 0.3,
+        copy_step=rng.choice((0, 0, 0, 1, 3, 300)),
         fragments=maybe(rng.choice((1, 2, 0, 3))),  # type: ignore[arg-type]
+        read_first=rng.choice(("A", "B")),  # type: ignore[arg-type]
         fma_along=maybe(rng.choice(("M", "N"))),  # type: ignore[arg-type]
+        fma_snake=rng.random() < 0.3,
         unroll=maybe(rng.choice((1, 2, 4, 3, 0, 257))),  # type: ignore[arg-type]
-        raster=raster,  # type: ignore[arg-type]
-        raster_along=rng.choice(("M", "N")) if raster is not None else "M",  # type: ignore[arg-type]
+        raster=maybe(rng.choice((1, 2, 5, 64, 0, 65))),  # type: ignore[arg-type]
+        raster_along=rng.choice(("M", "N")),  # type: ignore[arg-type]
         min_blocks=maybe(rng.choice((1, 2, 16, 32, 33))),  # type: ignore[arg-type]
+        split_k=maybe(rng.choice((1, 2, 3, 5, 0, 65536))),  # type: ignore[arg-type]
+        split_atomic=rng.random() < 0.3,
         assumptions=tuple(assumptions),
     )
+    return sayable(words)
 
 
 def perturbed(rng: random.Random, right: Options) -> Options:
@@ -151,11 +165,24 @@ def perturbed(rng: random.Random, right: Options) -> Options:
     for _ in range(rng.choice((1, 1, 2))):
         word = rng.choice([field.name for field in fields(Options)])
         right = replace(right, **{word: getattr(wild, word)})
-    if right.lanes is None:
-        right = replace(right, lane_order=LaneOrder.ROW)
-    if right.thread is None:
-        right = replace(right, piece=None)
-    return right if right.buffers else replace(right, asynchronous=False, copy_step=0)
+    return sayable(right)
+
+
+def sayable(words: Options) -> Options:
+    """The words without those that stand behind a word that is not there: no file can have them."""
+    plain = Options(words.block)
+    for word, behind in _BEHIND.items():
+        if getattr(words, word) == getattr(plain, word):
+            words = replace(words, **{item: getattr(plain, item) for item in behind})
+    return words
+
+
+def said(text: str, words: Options, wanted: Problem) -> bool:
+    """Whether the text of schedule `s`, lawful or not, says what the words say."""
+    declared = analyse(Source("said.gemm", text))[0].declared.get("s")
+    if declared is None:
+        return False
+    return derive("s", options_of(declared.entries), wanted) == derive("s", words, wanted)
 
 
 def run(count: int, start: int) -> Tally:
@@ -181,6 +208,8 @@ def run(count: int, start: int) -> Tally:
                 text = program_text(wanted, {"s": (words, target.name)})
                 more, refused = _read(text, tally, "schedules")
                 wrong += more
+                if not said(text, words, wanted):
+                    wrong.append("the text says another schedule")
                 if broken != refused:
                     wrong.append(f"the rules refuse: {broken}, the checker refuses: {refused}")
         tally.failures += [f"{message}\n{text}" for message in wrong]

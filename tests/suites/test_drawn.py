@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import fields, replace
+
 import pytest
 
+from gemmdsl.rules_options import Options
+from gemmdsl.testing import program_text
 from tests.suites import broken, drawn
+from tests.suites.designs import DESIGNS, problem
 
 _SHARDS = 4
 
@@ -26,3 +32,29 @@ def test_broken_input_gets_coded_diagnostics(shard: int) -> None:
     assert not tally.failures, "\n".join(tally.failures[:3])
     assert tally.counts["mutated texts refused"] > 100
     assert tally.counts["schedules refused"] > 40
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_texts_say_what_any_one_word_makes_of_a_schedule(design: str) -> None:
+    wanted, rng = problem("TN"), random.Random(3)
+    right = DESIGNS[design](wanted)
+    plain = Options(right.block)
+    for field in fields(Options):
+        for wild in (plain, *(broken.options(rng) for _ in range(4))):
+            words = broken.sayable(replace(right, **{field.name: getattr(wild, field.name)}))
+            text = program_text(wanted, {"s": (words, "sm_90")})
+            assert broken.said(text, words, wanted), text
+
+
+def test_what_has_no_word_to_stand_behind_is_not_drawn() -> None:
+    wanted = problem("TT")
+    turns, parts = DESIGNS["turns"](wanted), DESIGNS["parts_atomic"](wanted)
+    for words in (
+        replace(turns, asynchronous=False, buffers=2),
+        replace(DESIGNS["warps"](wanted), copy_step=1, fragments=2),
+        replace(parts, split_k=None),
+    ):
+        text = program_text(wanted, {"s": (words, "sm_90")})
+        assert not broken.said(text, words, wanted)
+        spoken = broken.sayable(words)
+        assert broken.said(program_text(wanted, {"s": (spoken, "sm_90")}), spoken, wanted)
