@@ -101,7 +101,7 @@ def _keep(text: str) -> Iterator[Kept]:
 
 
 def speeds() -> dict[str, tuple[str, str]]:
-    """For each rung, TFLOP/s at 4096 and the ratio to cuBLAS, from the first table of docs/performance.md."""
+    """For each rung, TFLOP/s at 4096 and the ratio to cuBLAS, from docs/performance.md."""
     lines = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").splitlines()
     head = next(line for line in lines if line.startswith("| schedule |"))
     column = [cell.strip() for cell in head.split("|")].index("4096")

@@ -5,25 +5,25 @@
 // operands  A[M, K] row-major, B[K, N] column-major, C[M, N] row-major
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
 //           vectorise, async_copies, fma_order, fragments, specialise
-// launch    ceil(M / 128) * ceil(N / 128) blocks of 256 threads
-// shared    53760 bytes, dynamic
-// fast      M % 128 == 0; N % 128 == 0; K % 16 == 0; C at multiples of 16 bytes, ldc multiples of 4
+// launch    ceil(M / 128) * ceil(N / 256) blocks of 256 threads
+// shared    39168 bytes, static
+// fast      M % 128 == 0; N % 256 == 0; K % 8 == 0; C at multiples of 16 bytes, ldc multiples of 4
 // edge      C at multiples of 16 bytes, ldc multiples of 4
 // general   always right
-// proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
+// proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 2048 elements copied exactly once by 256 threads one by one
-//           A tile: 2048 elements at distinct shared words, padding of 20 unused
-//           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           A tile: 1024 elements copied exactly once by 256 threads one by one
+//           A tile: 1024 elements at distinct shared words, padding of 12 unused
+//           A reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           B tile: 2048 elements copied exactly once by 256 threads one by one
-//           B tile: 2048 elements at distinct shared words, padding of 4 unused
+//           B tile: 2048 elements at distinct shared words, padding of 12 unused
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general):
 //           an axis without guard and a vector in global memory follow from the conditions
 //           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 256 threads and 53760 bytes of shared memory per block fit sm_90
+//           limits: 256 threads and 39168 bytes of shared memory per block fit sm_90
 //
 // Semantics: beta == 0 never reads C;
 // alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
@@ -38,23 +38,28 @@ namespace {
 
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
-constexpr int BLOCK_N = 128;
-constexpr int BLOCK_K = 16;
+constexpr int BLOCK_N = 256;
+constexpr int BLOCK_K = 8;
 constexpr int BUFFERS = 3;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
-constexpr int WARP_M = 32;  // warp tile
+constexpr int WARP_M = 64;  // warp tile
 constexpr int WARP_N = 64;
+constexpr int LANES_M = 4;  // lanes of a warp over its tile
 constexpr int LANES_N = 8;
-constexpr int THREAD_M = 8;  // outputs of a thread
+constexpr int THREAD_M = 16;  // outputs of a thread
 constexpr int THREAD_N = 8;  // outputs of a thread
+constexpr int PIECE_M = 4;  // neighbouring ones
+constexpr int PIECE_N = 4;  // neighbouring ones
 constexpr int WARPS_M = BLOCK_M / WARP_M;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
+constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
+constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
-constexpr int COPY_STEP = 11;  // of a K tile, in which copies are issued
+constexpr int COPY_STEP = 4;  // of a K tile, in which copies are issued
 
 // How A moves and where its tile lies.
-constexpr int A_PAD = 20;  // unused floats at the end of a row
+constexpr int A_PAD = 12;  // unused floats at the end of a row
 constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
 constexpr int A_VECTOR = 1;  // floats per global load of A
 constexpr int A_READ = 4;  // floats per shared read
@@ -63,7 +68,7 @@ constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
 constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
 
 // How B moves and where its tile lies.
-constexpr int B_PAD = 4;  // unused floats at the end of a row
+constexpr int B_PAD = 12;  // unused floats at the end of a row
 constexpr int B_ROW = BLOCK_N + B_PAD;  // floats from row to row of B's tile
 constexpr int B_VECTOR = 1;  // floats per global load of B
 constexpr int B_READ = 4;  // floats per shared read
@@ -76,16 +81,21 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
 static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
 static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
-static_assert(THREAD_M % A_READ == 0, "reads of A stay in a piece");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
 static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
-static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
 static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
 
@@ -94,7 +104,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 17920, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 13056, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) {
@@ -212,7 +222,7 @@ __device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile
                                        int k, int thread_row) {
 #pragma unroll
   for (int i = 0; i < THREAD_M; i += A_READ) {
-    move<A_READ>(&to[i], &tile[k][thread_row + i]);
+    move<A_READ>(&to[i], &tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
   }
 }
 
@@ -221,7 +231,7 @@ __device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile
                                        int k, int thread_col) {
 #pragma unroll
   for (int j = 0; j < THREAD_N; j += B_READ) {
-    move<B_READ>(&to[j], &tile[k][thread_col + j]);
+    move<B_READ>(&to[j], &tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
   }
 }
 
@@ -234,8 +244,8 @@ __device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_lef
   for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
     for (int j = 0; j < THREAD_N; j += C_VECTOR) {
-      const int m = thread_row + i;
-      const int n = thread_col + j;
+      const int m = thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M;
+      const int n = thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N;
       const int valid = FULL ? C_VECTOR : (m < m_left ? n_left - n : 0);
       float* const to = C + offset(m, ldc) + n;
       alignas(16) float out[C_VECTOR];
@@ -262,8 +272,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / WARP_SIZE;
   const int lane = thread % WARP_SIZE;
-  const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * THREAD_M;
-  const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * THREAD_N;
+  const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
+  const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
   const int block = static_cast<int>(blockIdx.x);
   const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int block_row = (block / blocks_n) * BLOCK_M;
@@ -297,15 +307,15 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
   __pipeline_wait_prior(BUFFERS - 2);
   __syncthreads();  // the first tile is complete before anyone reads it
   if (0 < k_tiles) {
-    read_b(b[0], stages[0].B, 0, thread_col);
     read_a(a[0], stages[0].A, 0, thread_row);
+    read_b(b[0], stages[0].B, 0, thread_col);
   }
   int slot = 0, free_slot = BUFFERS - 1;
   for (int tile = 0; tile < k_tiles; ++tile) {
 #pragma unroll
     for (int k = 0; k < BLOCK_K - 1; ++k) {
-      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
+      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
       if (k == COPY_STEP) {
         if (tile + BUFFERS - 1 < k_tiles) {
           copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
@@ -319,8 +329,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     __pipeline_commit();
     __pipeline_wait_prior(BUFFERS - 2);
     __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
-    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
     read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0, thread_row);
+    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
     multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
     slot = wrap(slot + 1, BUFFERS);
     free_slot = wrap(free_slot + 1, BUFFERS);
@@ -332,13 +342,12 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 128 == 0; K % 16 == 0; C at multiples of 16 bytes, ldc multiples of 4.
+// Requires M % 128 == 0; N % 256 == 0; K % 8 == 0; C at multiples of 16 bytes, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -347,8 +356,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -357,8 +365,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                       const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                       int ldc) {
-  extern __shared__ float4 shared_memory[];
-  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  __shared__ Stage stages[BUFFERS];
   compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -403,15 +410,9 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
            Arguments... arguments) {
-  // More than 48 KB of shared memory is dynamic and has to be asked for.
-  constexpr auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-  if (cudaFuncSetAttribute(kernel, attribute, BUFFERS * sizeof(Stage)) != cudaSuccess) {
-    return LAUNCH_FAILED;
-  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(THREADS);
-  config.dynamicSmemBytes = BUFFERS * sizeof(Stage);
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }
