@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 
 import pytest
@@ -18,6 +19,10 @@ settings.register_profile(
     "mutation", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# What a shell starts in the background ignores interrupts, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache

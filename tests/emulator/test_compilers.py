@@ -85,7 +85,7 @@ def test_a_kernel_takes_what_the_emulator_takes() -> None:
     broken = kernel.with_source(kernel.source.replace("__syncthreads();", ""))
     with pytest.raises(LaunchError, match=r"which no thread has written|race on"):
         broken.run(np.ones((16, 16)), np.ones((16, 16)), checked=True)
-    with pytest.raises(ValueError, match="are for the CPU"):
+    with pytest.raises(LaunchError, match="checked is for the CPU"):
         kernel.run(a, b, device="gpu", checked=True)
 
 
