@@ -86,6 +86,8 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     for signs in product((0, -1, 1), repeat=3):
         shapes.append((tile[0] + signs[0], tile[1] + signs[1], tile[2] + signs[2]))
     shapes.append((2 * tile[0], tile[1], tile[2] * (s.buffers + 1)))
+    # Without guards nothing else keeps the first tile from being read where K has none.
+    shapes.append((tile[0], tile[1], 0))
     shapes += _groups(s)
     needed = multiples(plan)
     found: dict[Case, None] = {}
