@@ -9,14 +9,16 @@ from dataclasses import fields, replace
 import pytest
 
 from gemmdsl import passes
+from gemmdsl.extents import split_map
 from gemmdsl.index import Int, Named
-from gemmdsl.ir import AsyncCopyTile, CopyTile, Equal, For, If, Kernel, ReadFragment, Stmt
-from gemmdsl.layout import ThreadTile, grid_map, warp_map
+from gemmdsl.ir import AsyncCopyTile, CopyTile, Equal, FmaOrder, For, If, Kernel, ReadFragment, Stmt
+from gemmdsl.layout import ThreadTile, grid_map, raster_grid, warp_map
 from gemmdsl.passes import PIPELINE, steps
 from gemmdsl.spec import LaneOrder, Schedule, Spec
 from gemmdsl.verifier import ProofError, verify_final
 from gemmdsl.verifier.asked import as_asked
-from tests.verifier.kernels import SPECS, kernel
+from tests.verifier.kernels import SPECS, kernel, with_stage
+from tests.verifier.planting import BLOCK_K, named
 
 # A field with no row, and why.
 WITHOUT_ROW = {
@@ -130,4 +132,25 @@ def test_what_is_not_asked_for_is_refused(what: str) -> None:
     given = OTHERWISE[what]()
     with pytest.raises(ProofError) as caught:
         verify_final(given, "a_pass")
+    assert caught.value.rule.name == "as-asked"
+
+
+ASKED: dict[str, Callable[[Kernel], Kernel]] = {
+    "pad": lambda k: with_stage(k, "A", lambda s: replace(s, tile=replace(s.tile, pad=None))),
+    "store width": lambda k: with_stage(k, "B", lambda s: replace(s, store=named(s.store, 2))),
+    "vectors of C": lambda k: replace(k, c_vector=named(k.c_vector, 2)),
+    "launch bounds": lambda k: replace(k, min_blocks=1),
+    "fragment read first": lambda k: replace(k, read_first="B"),
+    "FMA order": lambda k: replace(k, fma=FmaOrder("M")),
+    "unrolled steps": lambda k: replace(k, unroll=Named("UNROLL", Int(4))),
+    "raster": lambda k: replace(k, grid=raster_grid(2, "M")),
+    "axis of the raster": lambda k: replace(k, grid=raster_grid(1, "N")),
+    "parts of K": lambda k: replace(k, split=split_map(2, BLOCK_K)),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_the_finished_kernel_has_what_was_asked_for(what: str) -> None:
+    with pytest.raises(ProofError) as caught:
+        verify_final(ASKED[what](kernel("async4")), "specialise")
     assert caught.value.rule.name == "as-asked"
