@@ -5,8 +5,9 @@ The compiler states them, the launcher and the runtimes decide by them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from gemmdsl.spec import Axis, OperandName
 
@@ -54,6 +55,20 @@ class Aligned:
 
 
 Condition = Multiple | Aligned
+
+
+def implied(condition: Condition, by: Iterable[Condition]) -> bool:
+    """Whether a condition holds wherever one of others does."""
+    match condition:
+        case Multiple(axis, of):
+            return any(isinstance(one, Multiple) and one.axis == axis and one.of % of == 0 for one in by)
+        case Aligned(operand, width):
+            return any(
+                isinstance(one, Aligned) and one.operand == operand and one.elements % width == 0
+                for one in by
+            )
+        case _:
+            assert_never(condition)
 
 
 def _not_multiple(name: str, value: int, of: int) -> str:

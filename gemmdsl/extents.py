@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmdsl.index import Expr, Int, Named, Var, choose, either, least, less, unequal
+from gemmdsl.index import Expr, Int, Named, Var, both, choose, either, least, less, unequal
 from gemmdsl.spec import Axis, Operand
 
 # The extent along K that is multiplied.
@@ -98,3 +98,16 @@ def neighbours_left(operand: Operand, width: Expr, assumed: frozenset[Axis], ful
     if strided not in assumed:
         count = choose(less(coordinate(strided), left(strided)), count, Int(0))
     return choose(full, width, count)
+
+
+def whole_exists(operand: Operand, assumed: frozenset[Axis], full: Expr) -> Expr:
+    """Whether neighbours of an operand exist from a coordinate on, where all of them do or none.
+
+    As for `neighbours_left`; of single elements it is always so, of vectors where the operand's extent is a
+    multiple of their width, and so is the coordinate.
+    """
+    known: list[Expr] = [
+        Int(1) if axis in assumed else less(coordinate(axis), left(axis))
+        for axis in (operand.strided, operand.contiguous)
+    ]
+    return either(full, both(known[0], known[1]))

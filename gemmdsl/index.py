@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.int64]
 
-OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "wrap"]
+OpKind = Literal["+", "-", "*", "/", "%", "^", "<", "==", "!=", "&&", "||", "min", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,16 @@ class Operator:
 
 # Comparisons give 0 or 1.
 OPERATORS: dict[OpKind, Operator] = {
-    "*": Operator(operator.mul, 7),
-    "/": Operator(operator.floordiv, 7),
-    "%": Operator(operator.mod, 7),
-    "+": Operator(operator.add, 6),
-    "-": Operator(operator.sub, 6),
-    "<": Operator(lambda left, right: (left < right) * 1, 5),
-    "==": Operator(lambda left, right: (left == right) * 1, 5),
-    "!=": Operator(lambda left, right: (left != right) * 1, 5),
-    "^": Operator(operator.xor, 3),
+    "*": Operator(operator.mul, 8),
+    "/": Operator(operator.floordiv, 8),
+    "%": Operator(operator.mod, 8),
+    "+": Operator(operator.add, 7),
+    "-": Operator(operator.sub, 7),
+    "<": Operator(lambda left, right: (left < right) * 1, 6),
+    "==": Operator(lambda left, right: (left == right) * 1, 6),
+    "!=": Operator(lambda left, right: (left != right) * 1, 6),
+    "^": Operator(operator.xor, 4),
+    "&&": Operator(lambda left, right: ((left != 0) & (right != 0)) * 1, 3),
     "||": Operator(lambda left, right: ((left != 0) | (right != 0)) * 1, 2),
     "min": Operator(lambda left, right: left + (right - left) * (right < left), 0),
     "wrap": Operator(operator.mod, 0),
@@ -315,9 +316,21 @@ def unequal(left: Expr, right: Expr) -> Expr:
 def either(left: Expr, right: Expr) -> Expr:
     """1 where left or right is not 0, else 0."""
     for one, other in ((left, right), (right, left)):
+        if constant(one):
+            return Int(1)
         if constant(one) == 0 and 0 <= other.lo <= other.hi <= 1:
             return other
     return _make("||", left, right, 0, 1)
+
+
+def both(left: Expr, right: Expr) -> Expr:
+    """1 where left and right are not 0, else 0."""
+    for one, other in ((left, right), (right, left)):
+        if constant(one) == 0:
+            return Int(0)
+        if constant(one) and 0 <= other.lo <= other.hi <= 1:
+            return other
+    return _make("&&", left, right, 0, 1)
 
 
 def choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr:

@@ -11,7 +11,7 @@ from gemmdsl.index_parts import parts
 # Ranks below and above those of the operators.
 _OUTERMOST = 0
 _CHOICE = 1
-_INNERMOST = 9
+_INNERMOST = 10
 
 
 def to_c(expr: Expr, outer: int = _OUTERMOST, right_side: bool = False) -> str:
@@ -37,9 +37,10 @@ def to_c(expr: Expr, outer: int = _OUTERMOST, right_side: bool = False) -> str:
             left, right = to_c(expr.left, inner, compares), to_c(expr.right, inner, expr.kind != "+")
             text = f"{left} {expr.kind} {right}"
             bare = rank > outer or (rank == outer and not right_side)
-            # A mixed product reads better with parentheses, even where C needs none.
-            mixed = rank == outer == OPERATORS["*"].rank
-            return text if bare and not (mixed and expr.kind != "*") else f"({text})"
+            # A mixed product reads better with parentheses, even where C needs none; so does && within ||.
+            mixed = rank == outer == OPERATORS["*"].rank and expr.kind != "*"
+            mixed |= expr.kind == "&&" and outer == OPERATORS["||"].rank
+            return text if bare and not mixed else f"({text})"
         case _:
             assert_never(expr)
 

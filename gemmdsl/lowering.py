@@ -6,7 +6,7 @@ The passes of `gemmdsl.passes` make it fast without changing what it means.
 
 from __future__ import annotations
 
-from gemmdsl.conditions import Aligned, Condition, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple, implied
 from gemmdsl.index import Int, Named
 from gemmdsl.ir import Kernel, MultiplyGlobal, Path, StoreOutput
 from gemmdsl.layout import ThreadTile, block_size, grid_map, row_grid
@@ -27,7 +27,7 @@ def lower(spec: Spec) -> Kernel:
         staging=None,
         c_vector=Named("C_VECTOR", Int(1), "floats per store of C"),
         body=(MultiplyGlobal(), StoreOutput()),
-        paths=(general_path(schedule),),
+        paths=(general_path(spec),),
     )
 
 
@@ -41,8 +41,21 @@ def vector_width(schedule: Schedule, operand: OperandName) -> int:
     return schedule.c_vector if operand == "C" else schedule.stage(operand).load
 
 
-def general_path(schedule: Schedule) -> Path:
+def whole_vectors(spec: Spec, operand: OperandName) -> tuple[Multiple, ...]:
+    """What an operand's extent must be for its vectors to lie inside the matrix wholly or not at all.
+
+    Asked where one instruction copies a vector without a look at its elements.  `cp.async` could be told to
+    read less than a whole one, but tools that watch memory count what it may read.
+    """
+    width = vector_width(spec.schedule, operand)
+    if operand == "C" or not spec.schedule.asynchronous or width == 1:
+        return ()
+    return (Multiple(spec.problem.operand(operand).contiguous, width),)
+
+
+def general_path(spec: Spec) -> Path:
     """The path of last resort: nothing holds but the schedule's assumptions."""
+    schedule = spec.schedule
     blocks: dict[Axis, int] = {"M": schedule.block_m, "N": schedule.block_n, "K": schedule.block_k}
     requires: list[Condition] = []
     full: set[Axis] = set()
@@ -56,4 +69,7 @@ def general_path(schedule: Schedule) -> Path:
         if assumption.operand is not None:
             requires.append(Aligned(assumption.operand, vector_width(schedule, assumption.operand)))
             aligned.add(assumption.operand)
-    return Path("general", frozenset(full), frozenset(aligned), tuple(requires))
+    vectors = {
+        name for name in aligned if all(implied(whole, requires) for whole in whole_vectors(spec, name))
+    }
+    return Path("general", frozenset(full), frozenset(vectors), tuple(requires))

@@ -302,15 +302,23 @@ def _condition(kernel: Kernel, condition: Condition) -> str:
             return f"aligned({operand}, ld{operand.lower()}, {width})"
 
 
+def _asked(kernel: Kernel) -> dict[str, tuple[Condition, ...]]:
+    """The launcher's questions by name: what vectors need, as path `edge` asks, and the rest."""
+    first, last = kernel.paths[0].requires, kernel.paths[-1].requires
+    between = [path.requires for path in kernel.paths[1:-1]]
+    for_vectors = between[0] if between else [c for c in first if isinstance(c, Aligned)]
+    asked = {
+        "full_tiles": tuple(c for c in first if c not in last and c not in for_vectors),
+        "vectors": tuple(c for c in first if c not in last and c in for_vectors),
+    }
+    return {name: conditions for name, conditions in asked.items() if conditions}
+
+
 def _checks(kernel: Kernel) -> tuple[NamedCheck, ...]:
     """The named booleans from which the launcher picks an entry."""
-    first, last = kernel.paths[0].requires, kernel.paths[-1].requires
-    kinds = (("full_tiles", Multiple), ("vectors", Aligned))
-    found = ((name, [c for c in first if isinstance(c, kind) and c not in last]) for name, kind in kinds)
     return tuple(
         NamedCheck(name, " && ".join(_condition(kernel, c) for c in conditions))
-        for name, conditions in found
-        if conditions
+        for name, conditions in _asked(kernel).items()
     )
 
 
@@ -318,8 +326,6 @@ def _entry(kernel: Kernel, path: Path, plan: LaunchPlan, text: Printer) -> Entry
     last = kernel.paths[-1]
     values = {"FULL": path.full != last.full, "ALIGNED": path.aligned != last.aligned}
     listed = ", ".join(str(values[flag]).lower() for flag in flags(kernel))
-    extra = [c for c in path.requires if c not in last.requires]
-    kinds = (("full_tiles", Multiple), ("vectors", Aligned))
     requires = describe(path.requires)
     bounds = [text(kernel.threads.threads)]
     if kernel.min_blocks and path is kernel.paths[0]:
@@ -332,5 +338,7 @@ def _entry(kernel: Kernel, path: Path, plan: LaunchPlan, text: Printer) -> Entry
         comment=f"Requires {requires}." if requires else always,
         bounds=", ".join(bounds),
         flags=f"<{listed}>" if listed else "",
-        condition=" && ".join(name for name, kind in kinds if any(isinstance(c, kind) for c in extra)),
+        condition=" && ".join(
+            name for name, conditions in _asked(kernel).items() if set(conditions) <= set(path.requires)
+        ),
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gemmdsl.emit.functions import Function, Parameter, function, names_in
 from gemmdsl.emit.printing import PART_LD, Printer, address
-from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left
-from gemmdsl.index import Expr, Int, Var
+from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left, whole_exists
+from gemmdsl.index import Expr, Int, Var, constant
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
 from gemmdsl.layout import START_OF_K, AxisMap, CopyMap
 from gemmdsl.spec import Axis, Operand, OperandName
@@ -17,6 +17,12 @@ from gemmdsl.spec import Axis, Operand, OperandName
 def guard(kernel: Kernel, operand: Operand, width: Expr, text: Printer) -> str:
     """C text of how many neighbours exist from a coordinate on, of `width`; see `neighbours_left`."""
     return text(neighbours_left(operand, width, kernel.paths[-1].full, known_full(kernel)))
+
+
+def whole_guard(kernel: Kernel, operand: Operand, text: Printer) -> str:
+    """C text of whether neighbours exist from a coordinate on, all or none of them; see `whole_exists`."""
+    exists_there = whole_exists(operand, kernel.paths[-1].full, known_full(kernel))
+    return "true" if constant(exists_there) else text(exists_there)
 
 
 def known_full(kernel: Kernel) -> Expr:
@@ -70,6 +76,7 @@ class CopyView:
     partial: bool
     whole: bool
     valid: str
+    inside: str
     start: str
     distance: str
     landing_first: str
@@ -91,7 +98,7 @@ class CopyView:
     @property
     def used_by_copy(self) -> frozenset[str]:
         """Names that the loop of asynchronous copies mentions."""
-        return self._used(self.copy_coordinates, self.valid, self.distance, self.landing)
+        return self._used(self.copy_coordinates, self.inside, self.distance, self.landing)
 
     def _used(self, coordinates: tuple[Binding, ...], *texts: str) -> frozenset[str]:
         return names_in(*texts, self.vector_index, *(line.value for line in coordinates))
@@ -285,6 +292,7 @@ def _copy_view(kernel: Kernel, staging: Staging, copy: CopyMap, used: set[type],
         partial=copy.partial,
         whole=whole,
         valid=guard(kernel, operand, copy.width, text),
+        inside=whole_guard(kernel, operand, text),
         start=address(operand, *copy.start(K_FIRST if kernel.split else START_OF_K), text),
         distance=address(operand, *copy.onward(), text),
         landing_first=text(landing_first),

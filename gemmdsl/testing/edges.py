@@ -6,12 +6,12 @@ tiles, and K gives every number of K tiles up to two more than its pipeline is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import inf, lcm
 from typing import Any, get_args
 
-from gemmdsl.conditions import Aligned, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import LaunchPlan
 from gemmdsl.spec import Axis, OperandName, Schedule, Spec
 from gemmdsl.testing.case import LANDINGS, NAMES, OPERANDS, ORDERS, Case
@@ -24,10 +24,10 @@ _ALPHAS = (1.0, 2.0, -1.0, 1.0, 0.7)
 _BETAS = (0.0, 1.0, 0.0, -2.0, 0.0, 1.3, 1.0)
 
 
-def multiples(plan: LaunchPlan) -> dict[Axis, int]:
-    """What each extent has to be a multiple of, by the schedule's assumptions."""
+def multiples(conditions: Iterable[Condition]) -> dict[Axis, int]:
+    """What each extent has to be a multiple of under conditions: `plan.preconditions` are what is assumed."""
     needed: dict[Axis, int] = {"M": 1, "N": 1, "K": 1}
-    for condition in plan.preconditions:
+    for condition in conditions:
         if isinstance(condition, Multiple):
             needed[condition.axis] = lcm(needed[condition.axis], condition.of)
     return needed
@@ -89,7 +89,7 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     # Without guards nothing else keeps the first tile from being read where K has none.
     shapes.append((tile[0], tile[1], 0))
     shapes += _groups(s)
-    needed = multiples(plan)
+    needed = multiples(plan.preconditions)
     found: dict[Case, None] = {}
     for turn, (m, n, k) in enumerate(shapes):
         shape_up = (up(m, needed["M"]), up(n, needed["N"]), up(k, needed["K"]))
@@ -123,10 +123,15 @@ def _groups(s: Schedule) -> Iterator[tuple[int, int, int]]:
 
 
 def _one_unaligned(spec: Spec, plan: LaunchPlan, tile: tuple[int, int, int]) -> Iterator[Case]:
-    """In whole tiles and in tiles that are not: all operands but one allow the vectors that the launcher asks
-    about, and of that one either the leading dimension or the address does not, by half a vector."""
-    needed, assumed = multiples(plan), alignments(plan)
-    whole = [up(size, needed[axis]) for size, axis in zip(tile, AXES, strict=True)]
+    """In whole tiles and in tiles that are not: all that vectors need is given but for one thing.
+
+    Of one operand either the leading dimension or the address allows no vectors, by half of one, or an extent
+    ends within a vector.
+    """
+    assumed, aligned = multiples(plan.preconditions), alignments(plan)
+    # The first path with guards asks what vectors need and no more.
+    needed = multiples(plan.entries[min(1, len(plan.entries) - 1)].requires)
+    whole = [up(size, assumed[axis]) for size, axis in zip(tile, AXES, strict=True)]
     shapes = [whole]
     # A part of a tile along the axis where it adds the least work: only one block has to be run along K.
     for index in (2, 0, 1):
@@ -138,9 +143,17 @@ def _one_unaligned(spec: Spec, plan: LaunchPlan, tile: tuple[int, int, int]) -> 
         right = _case(spec, plan, (shape[0], shape[1], shape[2]), 2 * turn)
         for one in asked:
             half = one.elements // 2
-            if half and half % assumed[one.operand] == 0:
+            if half and half % aligned[one.operand] == 0:
                 for changed in (spec.problem.operand(one.operand).ld, f"offset_{one.operand.lower()}"):
                     yield right.changed(**{changed: getattr(right, changed) + half})
+    if needed != assumed:
+        # Extents that end within tiles and not within vectors.
+        after = [size + needed[axis] for size, axis in zip(whole, AXES, strict=True)]
+        yield _case(spec, plan, (after[0], after[1], after[2]), 0)
+    for turn, axis in enumerate(AXES):
+        if needed[axis] > assumed[axis]:
+            ended = [size + assumed[axis] * (axis == one) for size, one in zip(whole, AXES, strict=True)]
+            yield _case(spec, plan, (ended[0], ended[1], ended[2]), 2 * turn)
 
 
 def _case(

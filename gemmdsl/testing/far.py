@@ -93,7 +93,7 @@ def far_cases(source: CudaSource) -> Iterator[Far]:
     """For each operand one case in which 2^31 is passed within a tile, and one in which the tile's own offset
     is that large."""
     problem, plan = source.problem, source.plan
-    needed, aligned = multiples(plan), alignments(plan)
+    needed, aligned = multiples(plan.preconditions), alignments(plan)
     block: dict[Axis, int] = {"M": plan.block_m, "N": plan.block_n, "K": _LINES - 1}
     for name in NAMES:
         operand = problem.operand(name)

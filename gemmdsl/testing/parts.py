@@ -74,7 +74,7 @@ def orders(source: CudaSource) -> Iterator[PartsOrder]:
     problem, plan = source.problem, source.plan
     if plan.parts is None or plan.parts.atomic or plan.parts.count < 3:
         return
-    needed, aligned = multiples(plan), alignments(plan)
+    needed, aligned = multiples(plan.preconditions), alignments(plan)
     m, n = up(2, needed["M"]), up(plan.parts.count - 2, needed["N"])
     case = make_case(problem, m, n, lcm(plan.parts.block_k * plan.parts.count, needed["K"]))
     lds = {problem.operand(name).ld: up(case.ld(name), aligned[name]) for name in NAMES}

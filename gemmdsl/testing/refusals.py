@@ -116,7 +116,7 @@ def calls(source: CudaSource) -> Iterator[Call]:
     """Every kind of wrong argument that the problem and the schedule's assumptions have; then calls that look
     wrong and are right."""
     problem, plan = source.problem, source.plan
-    needed, aligned = multiples(plan), alignments(plan)
+    needed, aligned = multiples(plan.preconditions), alignments(plan)
     m, n, k = (up(size, needed[axis]) for size, axis in zip((5, 7, 9), AXES, strict=True))
     right = _tidy(problem, make_case(problem, m, n, k), aligned)
     for axis in AXES:

@@ -36,7 +36,7 @@ def extents(spec: Spec, axis: Axis, multiple: int = 1) -> st.SearchStrategy[int]
 @st.composite
 def shapes(draw: st.DrawFn, spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[int, int, int]:
     """M, N and K that the schedule's assumptions allow, of about `work` multiply-adds at most."""
-    needed = multiples(plan)
+    needed = multiples(plan.preconditions)
     # The path without guards needs whole tiles along every axis at once.
     if draw(st.integers(0, 4)) == 4:
         s = spec.schedule

@@ -37,7 +37,7 @@ def shrink(case: Case, problem: Problem, plan: LaunchPlan, fails: Callable[[Case
 
 def _simpler(case: Case, problem: Problem, plan: LaunchPlan) -> Iterator[Case]:
     """Cases that are one step simpler, the largest steps first."""
-    least = multiples(plan)
+    least = multiples(plan.preconditions)
     aligned = alignments(plan)
 
     def sized(**sizes: int) -> Case:

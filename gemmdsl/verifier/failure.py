@@ -71,6 +71,9 @@ HAZARD = Rule("P501", "hazard", "two threads touch the same word, one writing, o
 EXPRESSED = Rule(
     "P304", "expressed", "a path guards and vectorises all that can be, or what the last path does"
 )
+WHOLE_VECTORS = Rule(
+    "P305", "whole-vectors", "an asynchronous vector lies inside the matrix or outside, by condition"
+)
 LIMITS = Rule("P601", "limits", "the block fits the target")
 AS_ASKED = Rule("P602", "as-asked", "the finished kernel has what the schedule asks for")
 
@@ -92,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     ALIGNMENT,
     LAST_RESORT,
     EXPRESSED,
+    WHOLE_VECTORS,
     UNIFORM,
     TILE_RANGE,
     SLOT_RANGE,

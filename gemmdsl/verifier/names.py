@@ -13,7 +13,7 @@ from gemmdsl.verifier.failure import NAMES, SLOT_RANGE, Refuted
 TAKEN = frozenset(
     (
         *("thread", "block", "blocks_m", "blocks_n", "block_row", "block_col", "m_left", "n_left", "depth"),
-        *("k_tiles", "tile", "acc", "a", "b", "m", "n", "k", "i", "j", "e", "to", "from", "valid"),
+        *("k_tiles", "tile", "acc", "a", "b", "m", "n", "k", "i", "j", "e", "to", "from", "valid", "inside"),
         *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part", "part_ld"),
         *("M", "N", "K", "A", "B", "C", "lda", "ldb", "ldc", "alpha", "beta", "scale", "FULL", "ALIGNED"),
         *("k_left", "copy", "step", "staged", "out", "a_from", "b_from", "a_to", "b_to", "next_a", "next_b"),

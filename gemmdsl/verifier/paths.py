@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
 from gemmdsl.conditions import Aligned, Condition, Multiple
-from gemmdsl.ir import Kernel, Path
+from gemmdsl.ir import AsyncCopyTile, Kernel, Path, walk
 from gemmdsl.spec import Assumption, Axis, OperandName
-from gemmdsl.verifier.failure import ALIGNMENT, EXPRESSED, GUARDS, LAST_RESORT, Refuted
+from gemmdsl.verifier.failure import (
+    ALIGNMENT,
+    EXPRESSED,
+    GUARDS,
+    LAST_RESORT,
+    WHOLE_VECTORS,
+    Refuted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """How many floats of an operand a path moves at once in global memory.
+
+    `whole` is the axis along which these lie where one instruction copies them without a look at each.
+    """
+
+    operand: OperandName
+    width: int
+    whole: Axis | None = None
 
 
 def prove_paths(kernel: Kernel) -> str:
@@ -19,11 +39,16 @@ def prove_paths(kernel: Kernel) -> str:
     vectors: list[tuple[OperandName, int]] = [("C", kernel.c_vector.value)]
     for staging in kernel.staging or ():
         vectors.append((staging.tile.operand.name, staging.copy.width.value))
+    copied = {one.operand for one in walk(kernel.body) if isinstance(one, AsyncCopyTile)}
+    whole: dict[OperandName, Axis] = {name: kernel.stage(name).tile.operand.contiguous for name in copied}
     # Vectors of C are torn into words where they may be unaligned; inputs are copied by the map of the path.
     moved = tuple(
         (
-            ("C", kernel.c_vector.value if "C" in path.aligned else 1),
-            *((s.tile.operand.name, s.copy_on(path).width.value) for s in kernel.staging or ()),
+            _Moved("C", kernel.c_vector.value if "C" in path.aligned else 1),
+            *(
+                _Moved(s.tile.operand.name, s.copy_on(path).width.value, whole.get(s.tile.operand.name))
+                for s in kernel.staging or ()
+            ),
         )
         for path in kernel.paths
     )
@@ -35,7 +60,7 @@ def _prove(
     paths: tuple[Path, ...],
     blocks: tuple[tuple[Axis, int], ...],
     widths: tuple[tuple[OperandName, int], ...],
-    moved: tuple[tuple[tuple[OperandName, int], ...], ...],
+    moved: tuple[tuple[_Moved, ...], ...],
     assumptions: tuple[Assumption, ...],
 ) -> str:
     """`widths` are those of an operand's vectors, `moved` what each path moves at once in global memory."""
@@ -51,19 +76,33 @@ def _prove(
                     axis=axis,
                     block=block,
                 )
-        for operand, width in at_once:
-            if width > 1 and not _aligns(path.requires, operand, width):
-                raise Refuted(
-                    ALIGNMENT,
-                    f"path {path.name} moves {width} floats of {operand} at once, which may be unaligned",
-                    path=path.name,
-                    operand=operand,
-                    width=width,
-                )
+        for one in at_once:
+            _prove_vectors(path, one)
     _prove_expressed(paths, {axis for axis, _ in blocks}, {name for name, width in widths if width > 1})
     _prove_last_resort(paths[-1], assumptions)
     names = ", ".join(path.name for path in paths)
     return f"guards ({names}): an axis without guard and a vector in global memory follow from the conditions"
+
+
+def _prove_vectors(path: Path, moved: _Moved) -> None:
+    operand, width = moved.operand, moved.width
+    if width > 1 and not _aligns(path.requires, operand, width):
+        raise Refuted(
+            ALIGNMENT,
+            f"path {path.name} moves {width} floats of {operand} at once, which may be unaligned",
+            path=path.name,
+            operand=operand,
+            width=width,
+        )
+    if moved.whole is not None and width > 1 and not _divides(path.requires, moved.whole, width):
+        raise Refuted(
+            WHOLE_VECTORS,
+            f"path {path.name} copies {width} floats of {operand} at once, and {moved.whole} may end in them",
+            path=path.name,
+            operand=operand,
+            width=width,
+            axis=moved.whole,
+        )
 
 
 def _prove_expressed(paths: tuple[Path, ...], axes: set[Axis], vectors: set[OperandName]) -> None:

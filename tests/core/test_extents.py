@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, split_map, tiles
+from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, split_map, tiles, whole_exists
 from gemmdsl.index import Bound, Expr, Int, Named, Var, evaluate
 from gemmdsl.ir import Counter, FmaOrder
 from gemmdsl.spec import Axis, Operand, Order
@@ -38,6 +38,22 @@ def test_neighbours_that_exist_are_counted(order: Order, assumed: tuple[Axis, ..
         found = number(guard, **env, FULL=0)
         assert max(0, min(found, WIDTH.value)) == expected
         assert number(guard, **env, FULL=1) == WIDTH.value
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("assumed", [(), ("M",), ("K",), ("M", "K")])
+def test_whole_vectors_exist_as_their_elements_do(order: Order, assumed: tuple[Axis, ...]) -> None:
+    """Where extents and places are of whole vectors, all neighbours exist or none."""
+    operand = Operand("A", "M", "K", order)
+    guard = whole_exists(operand, frozenset(assumed), FULL)
+    count = neighbours_left(operand, WIDTH, frozenset(assumed), FULL)
+    for m, k, m_left, k_left_here in product(
+        range(0, 9, 4), range(0, 9, 4), range(-4, 9, 4), range(-4, 9, 4)
+    ):
+        env = {"m": m, "k": k, "m_left": m_left, "k_left": k_left_here}
+        exists_there = number(guard, **env, FULL=0)
+        assert max(0, min(number(count, **env, FULL=0), WIDTH.value)) == exists_there * WIDTH.value
+        assert number(guard, **env, FULL=1) == 1
 
 
 def test_an_element_exists_within_the_matrix() -> None:

@@ -21,6 +21,7 @@ from gemmdsl.index import (
     Op,
     OpKind,
     Var,
+    both,
     choose,
     constant,
     either,
@@ -48,13 +49,13 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
         value = draw(st.integers(1, 32))
         return (Int(value) if leaf == "int" else Named(f"C{value}", Int(value))), str(value)
     left, left_text = draw(_expressions(depth - 1))
-    kind = draw(st.sampled_from(["+", "-", "*", "/", "%", "^", "<", "==", "!=", "||", "min", "?"]))
+    kind = draw(st.sampled_from(["+", "-", "*", "/", "%", "^", "<", "==", "!=", "&&", "||", "min", "?"]))
     if kind in ("/", "%"):
         value = draw(st.integers(1, 48))
         divisor = Named(f"D{value}", Int(value))
         return (left // divisor if kind == "/" else left % divisor), f"({left_text} {kind} {value})"
     right, right_text = draw(_expressions(depth - 1))
-    compare = {"<": less, "==": equal, "!=": unequal, "||": either}
+    compare = {"<": less, "==": equal, "!=": unequal, "&&": both, "||": either}
     if kind in compare:
         return compare[kind](left, right), f"({left_text} {kind} {right_text})"
     if kind == "min":
@@ -70,8 +71,8 @@ def _expressions(draw: st.DrawFn, depth: int = 4) -> tuple[Expr, str]:
 
 
 # C's own order of binding, loosest first; `?:` is looser than all of them.
-C_RANKS = (("||",), ("^",), ("==", "!="), ("<",), ("+", "-"), ("*", "/", "%"))
-TOKEN = re.compile(r"\w+|\|\||[=!]=|\S")
+C_RANKS = (("||",), ("&&",), ("^",), ("==", "!="), ("<",), ("+", "-"), ("*", "/", "%"))
+TOKEN = re.compile(r"\w+|\|\||&&|[=!]=|\S")
 
 
 def _in_c(text: str, values: Mapping[str, int]) -> int:
@@ -184,6 +185,8 @@ THREE = Named("THREE", Int(3))
         (lambda: less(less(COPY, THREAD), Int(1)), "(copy < thread) < 1"),
         (lambda: less(THREAD ^ COPY, Int(1)), "(thread ^ copy) < 1"),
         (lambda: either(less(COPY, THREAD), equal(THREAD, COPY)), "copy < thread || thread == copy"),
+        (lambda: either(COPY, both(less(COPY, THREAD), THREAD)), "copy || (copy < thread && thread)"),
+        (lambda: both(either(COPY, THREAD), THREAD ^ COPY), "(copy || thread) && thread ^ copy"),
         (lambda: choose(less(COPY, THREAD), COPY - 1, Int(0)), "copy < thread ? copy - 1 : 0"),
         (
             lambda: choose(less(COPY, Int(2)), choose(less(COPY, Int(1)), Int(5), Int(6)), Int(0)),
@@ -231,7 +234,14 @@ THREE = Named("THREE", Int(3))
         (lambda: either(Int(0), less(COPY, THREAD)), "copy < thread"),
         (lambda: either(less(COPY, THREAD), Int(0)), "copy < thread"),
         (lambda: either(Int(0), COPY), "0 || copy"),
-        (lambda: either(Int(1), COPY), "1 || copy"),
+        (lambda: either(Int(1), COPY), "1"),
+        (lambda: either(COPY, Int(2)), "1"),
+        (lambda: both(Int(1), less(COPY, THREAD)), "copy < thread"),
+        (lambda: both(less(COPY, THREAD), Int(1)), "copy < thread"),
+        (lambda: both(Int(0), COPY), "0"),
+        (lambda: both(COPY, Int(0)), "0"),
+        (lambda: both(Int(1), COPY), "1 && copy"),
+        (lambda: both(COPY, THREAD), "copy && thread"),
         (lambda: either(Int(0), Named("ONE", Int(1))), "ONE"),
         (lambda: either(Int(0), Var("few", 3)), "0 || few"),
         (lambda: wrap(Int(5), Named("SLOTS", Int(4))), "wrap(5, SLOTS)"),
@@ -293,6 +303,7 @@ def test_a_choice_that_is_known_is_none() -> None:
         (lambda: equal(COPY, THREAD), 0, 1),
         (lambda: unequal(COPY, THREAD), 0, 1),
         (lambda: either(COPY, THREAD), 0, 1),
+        (lambda: both(COPY, THREAD), 0, 1),
         (lambda: wrap(COPY + 1, Int(4)), 0, 3),
         (lambda: choose(less(COPY, Int(2)), COPY + 5, THREAD), 0, 255),
         (lambda: THREADS * PER_ROW, 512, 512),
@@ -351,6 +362,8 @@ def test_values_of_every_kind_of_expression() -> None:
         (unequal(COPY, THREAD), 1),
         (equal(COPY, THREAD), 0),
         (either(COPY, THREAD), 1),
+        (both(COPY, THREAD), 1),
+        (both(COPY, THREAD - 5), 0),
         (choose(less(COPY, Int(2)), Int(7), THREAD), 5),
         (choose(less(COPY, Int(3)), Int(7), THREAD), 7),
         (choose(less(COPY, Int(3)), THREAD, Int(7)), 5),

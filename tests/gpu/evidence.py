@@ -346,7 +346,7 @@ def repeat(out: Path, say: Say, processes: int) -> bool:
 def _repeats(device: Gpu, file: str, schedule: str, say: Say) -> bool:
     """Whether many runs give one result."""
     kernel = examples.kernel_on(file, schedule, device.limits.target)
-    needed = multiples(kernel.launch_plan)
+    needed = multiples(kernel.launch_plan.preconditions)
     m, n, k = (up(size, needed[axis]) for size, axis in ((700, "M"), (612, "N"), (500, "K")))  # type: ignore[index]
     case = make_case(kernel.spec.problem, m, n, k, operands="uniform")
     stored = _stored(kernel.cuda, case)

@@ -71,11 +71,18 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"valid >= WIDTH", "valid >= WIDTH - 1"),
     ),
     "wrong fill with zeros": (
-        (r"valid > 0 \? valid : 0", "valid > 0 ? WIDTH : 0"),
-        (r"valid > 0 \? valid : 0", "WIDTH"),
-        (r"valid > 0 \? valid : 0", "0"),
+        (r"inside \? BYTES : 0", "inside ? BYTES / WIDTH : 0"),
+        (r"inside \? BYTES : 0", "BYTES"),
+        (r"inside \? BYTES : 0", "0"),
     ),
-    "guard dropped": ((r"FULL \|\| [mn] < [mn]_left \?", "true ?"), (r"= FULL \? (\w+) : [^;]*;", r"= \1;")),
+    "guard dropped": (
+        (r"FULL \|\| [mn] < [mn]_left \?", "true ?"),
+        (r"= FULL \? (\w+) : [^;]*;", r"= \1;"),
+        (r"inside = FULL \|\| [^;]*;", "inside = true;"),
+        (r"inside = FULL \|\| \(([^&]*) && [^;]*;", r"inside = FULL || \1;"),
+        (r"inside = FULL \|\| \([^&]* && ([^;]*)\);", r"inside = FULL || \1;"),
+    ),
+    "whole vectors not asked for": ((r"= [MNK] % \d == 0 && ", "= "),),
     "tail filled with ones": ((r": 0\.0f;", ": 1.0f;"), (r"= 0\.0f;", "= 1.0f;")),
     "leading dimensions swapped": (
         (r"\blda(?=, m_left, )", "ldb"),

@@ -242,6 +242,16 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "alignment",
         paths("ping_pong", requires=(*MULTIPLES, Aligned("A", 2), *ALIGNED[1:])),
     ),
+    "an asynchronous vector at whose place a row may end": (
+        "whole-vectors",
+        lambda: replace(
+            kernel("async2"),
+            paths=tuple(
+                replace(path, requires=tuple(one for one in path.requires if one != Multiple("N", 4)))
+                for path in kernel("async2").paths
+            ),
+        ),
+    ),
     "no general path": (
         "last-resort",
         lambda: replace(kernel("ping_pong"), paths=kernel("ping_pong").paths[:-1]),

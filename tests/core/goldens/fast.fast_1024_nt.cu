@@ -153,12 +153,11 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
 }
 
 // Starts copying WIDTH neighbours from global to shared memory;
-// those from `valid` on are not touched and become zero.
+// those not inside the matrix are not touched and become zero.
 template <int WIDTH>
-__device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
+__device__ __forceinline__ void copy_global_async(float* to, const float* from, bool inside) {
   constexpr int BYTES = WIDTH * sizeof(float);
-  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
-  const int read = count * (BYTES / WIDTH);
+  const int read = inside ? BYTES : 0;
 #ifdef __CUDA_ARCH__
   // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
   const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -183,9 +182,9 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
-    const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+    const bool inside = FULL || (m < m_left && k < k_left);
     copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
-                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
   }
   from += BLOCK_K;
 }
@@ -198,9 +197,9 @@ __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int 
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int k = thread % B_ROW_VECTORS;
-    const int valid = FULL ? B_VECTOR : (n < n_left ? k_left - k : 0);
+    const bool inside = FULL || (n < n_left && k < k_left);
     copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS),
-                                from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+                                from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
   }
   from += BLOCK_K;
 }

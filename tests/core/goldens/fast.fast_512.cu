@@ -9,7 +9,7 @@
 // shared    37120 bytes, static
 // fast      M % 32 == 0; N % 64 == 0; K % 16 == 0;
 //           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
-// edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
+// edge      N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 2048 outputs, 16 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -145,12 +145,11 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
 }
 
 // Starts copying WIDTH neighbours from global to shared memory;
-// those from `valid` on are not touched and become zero.
+// those not inside the matrix are not touched and become zero.
 template <int WIDTH>
-__device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
+__device__ __forceinline__ void copy_global_async(float* to, const float* from, bool inside) {
   constexpr int BYTES = WIDTH * sizeof(float);
-  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
-  const int read = count * (BYTES / WIDTH);
+  const int read = inside ? BYTES : 0;
 #ifdef __CUDA_ARCH__
   // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
   const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -175,9 +174,9 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
-    const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+    const bool inside = FULL || (m < m_left && k < k_left);
     copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
-                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
   }
   from += BLOCK_K;
 }
@@ -191,18 +190,18 @@ __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int 
     for (int copy = 0; copy < B_COPIES; ++copy) {
       const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
       const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
-      const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+      const bool inside = FULL || (k < k_left && n < n_left);
       copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
-                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
     }
   } else {
 #pragma unroll
     for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
       const int n = thread % BLOCK_N;
       const int k = thread / BLOCK_N + copy * (THREADS / BLOCK_N);
-      const int valid = FULL ? 1 : (k < k_left ? n_left - n : 0);
+      const bool inside = FULL || (k < k_left && n < n_left);
       copy_global_async<1>(to + copy * (THREADS / BLOCK_N) * B_ROW,
-                           from + offset(copy * (THREADS / BLOCK_N), ldb), valid);
+                           from + offset(copy * (THREADS / BLOCK_N), ldb), inside);
     }
   }
   from += offset(BLOCK_K, ldb);
@@ -359,7 +358,7 @@ sgemm_fast_512_fast(int M, int N, int K, float alpha, const float* __restrict__ 
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_fast_512_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                     const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -449,7 +448,7 @@ extern "C" int sgemm_fast_512(int M, int N, int K, float alpha, const float* A, 
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = N % 4 == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(sgemm_fast_512_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
                   ldc);

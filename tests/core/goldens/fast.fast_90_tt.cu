@@ -9,7 +9,7 @@
 // shared    49664 bytes, dynamic
 // fast      M % 256 == 0; N % 128 == 0; K % 8 == 0;
 //           A, C at multiples of 16 bytes, lda, ldc multiples of 4
-// edge      A, C at multiples of 16 bytes, lda, ldc multiples of 4
+// edge      M % 4 == 0; A, C at multiples of 16 bytes, lda, ldc multiples of 4
 // general   always right
 // proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
@@ -144,12 +144,11 @@ __device__ __forceinline__ void store_global(float* to, const float (&from)[WIDT
 }
 
 // Starts copying WIDTH neighbours from global to shared memory;
-// those from `valid` on are not touched and become zero.
+// those not inside the matrix are not touched and become zero.
 template <int WIDTH>
-__device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
+__device__ __forceinline__ void copy_global_async(float* to, const float* from, bool inside) {
   constexpr int BYTES = WIDTH * sizeof(float);
-  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
-  const int read = count * (BYTES / WIDTH);
+  const int read = inside ? BYTES : 0;
 #ifdef __CUDA_ARCH__
   // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
   const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -175,17 +174,17 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
     for (int copy = 0; copy < A_COPIES; ++copy) {
       const int m = (thread % A_ROW_VECTORS) * A_VECTOR;
       const int k = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
-      const int valid = FULL ? A_VECTOR : (k < k_left ? m_left - m : 0);
+      const bool inside = FULL || (k < k_left && m < m_left);
       copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS) * A_ROW,
-                                  from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+                                  from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
     }
   } else {
 #pragma unroll
     for (int copy = 0; copy < A_WORD_COPIES; ++copy) {
       const int m = thread;
       const int k = copy;
-      const int valid = FULL ? 1 : (k < k_left ? m_left - m : 0);
-      copy_global_async<1>(to + copy * A_ROW, from + offset(copy, lda), valid);
+      const bool inside = FULL || (k < k_left && m < m_left);
+      copy_global_async<1>(to + copy * A_ROW, from + offset(copy, lda), inside);
     }
   }
   from += offset(BLOCK_K, lda);
@@ -199,9 +198,9 @@ __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int 
   for (int copy = 0; copy < B_COPIES; ++copy) {
     const int n = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int k = thread % B_ROW_VECTORS;
-    const int valid = FULL ? B_VECTOR : (n < n_left ? k_left - k : 0);
+    const bool inside = FULL || (n < n_left && k < k_left);
     copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS),
-                                from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+                                from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
   }
   from += BLOCK_K;
 }
@@ -358,7 +357,7 @@ tt_fast_90_tt_fast(int M, int N, int K, float alpha, const float* __restrict__ A
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-// Requires A, C at multiples of 16 bytes, lda, ldc multiples of 4.
+// Requires M % 4 == 0; A, C at multiples of 16 bytes, lda, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 tt_fast_90_tt_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
@@ -456,7 +455,7 @@ extern "C" int tt_fast_90_tt(int M, int N, int K, float alpha, const float* A, i
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(A, lda, A_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = M % 4 == 0 && aligned(A, lda, A_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(tt_fast_90_tt_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
   }

@@ -10,7 +10,7 @@
 // shared    62208 bytes, dynamic
 // fast      M % 64 == 0; N % 256 == 0; K % 16 == 0;
 //           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
-// edge      B, C at multiples of 16 bytes, ldb, ldc multiples of 4
+// edge      N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block, one for each part of K
@@ -168,12 +168,11 @@ __device__ __forceinline__ void add_global(float* to, const float (&from)[WIDTH]
 }
 
 // Starts copying WIDTH neighbours from global to shared memory;
-// those from `valid` on are not touched and become zero.
+// those not inside the matrix are not touched and become zero.
 template <int WIDTH>
-__device__ __forceinline__ void copy_global_async(float* to, const float* from, int valid) {
+__device__ __forceinline__ void copy_global_async(float* to, const float* from, bool inside) {
   constexpr int BYTES = WIDTH * sizeof(float);
-  const int count = valid >= WIDTH ? WIDTH : valid > 0 ? valid : 0;
-  const int read = count * (BYTES / WIDTH);
+  const int read = inside ? BYTES : 0;
 #ifdef __CUDA_ARCH__
   // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
   const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -198,9 +197,9 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
   for (int copy = 0; copy < A_COPIES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
-    const int valid = FULL ? A_VECTOR : (m < m_left ? k_left - k : 0);
+    const bool inside = FULL || (m < m_left && k < k_left);
     copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
-                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), valid);
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
   }
   from += BLOCK_K;
 }
@@ -214,17 +213,17 @@ __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int 
     for (int copy = 0; copy < B_COPIES; ++copy) {
       const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
       const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
-      const int valid = FULL ? B_VECTOR : (k < k_left ? n_left - n : 0);
+      const bool inside = FULL || (k < k_left && n < n_left);
       copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
-                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), valid);
+                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
     }
   } else {
 #pragma unroll
     for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
       const int n = thread;
       const int k = copy;
-      const int valid = FULL ? 1 : (k < k_left ? n_left - n : 0);
-      copy_global_async<1>(to + copy * B_ROW, from + offset(copy, ldb), valid);
+      const bool inside = FULL || (k < k_left && n < n_left);
+      copy_global_async<1>(to + copy * B_ROW, from + offset(copy, ldb), inside);
     }
   }
   from += offset(BLOCK_K, ldb);
@@ -397,7 +396,7 @@ sgemm_deep_fast(int M, int N, int K, float alpha, const float* __restrict__ A, i
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, C, ldc);
 }
 
-// Requires B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_deep_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                 const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -494,7 +493,7 @@ extern "C" int sgemm_deep(int M, int N, int K, float alpha, const float* A, int 
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = N % 4 == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
