@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
@@ -246,15 +247,23 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
     )
 
 
-_SWEEPS: dict[type[Sweep], str] = {ScaleOutput: "multiplies C by beta", ReduceParts: "adds up the parts of K"}
+def _step(sweep: Sweep) -> str:
+    """What a kernel that goes through C does, as the launcher's comment says it."""
+    match sweep:
+        case ScaleOutput():
+            return "multiplies C by beta"
+        case ReduceParts():
+            return "adds up the parts of K"
+        case _:
+            assert_never(sweep)
 
 
 def _summary(kernel: Kernel) -> str:
     """What the launcher does, in a sentence."""
     steps = [
-        *(_SWEEPS[type(sweep)] for sweep in kernel.before),
+        *map(_step, kernel.before),
         "launches the first entry whose conditions hold",
-        *(_SWEEPS[type(sweep)] for sweep in kernel.after),
+        *map(_step, kernel.after),
     ]
     return f"Checks the arguments; on `stream`, {', then '.join(steps)}."
 
@@ -300,6 +309,8 @@ def _condition(kernel: Kernel, condition: Condition) -> str:
                 # What is not staged is read word by word: no constant tells its width.
                 width = to_c(kernel.stage(operand).copy.width)
             return f"aligned({operand}, ld{operand.lower()}, {width})"
+        case _:
+            assert_never(condition)
 
 
 def _asked(kernel: Kernel) -> dict[str, tuple[Condition, ...]]:
