@@ -47,6 +47,17 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.replace(_stage(target, data, cleanup), target)
 
 
+def check_writable(path: Path) -> None:
+    """OutputError, as from `write_bytes`, when `path` cannot be written as things are; changes nothing.
+
+    For work that takes long, whose result would be lost.
+    """
+    with _reported(path), ExitStack() as cleanup:
+        target = _target(path)
+        if not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path):
+            _stage(target, b"", cleanup)
+
+
 def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all of `files` (plain name to content) into `folder`, which is made if its parent is there.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gemmdsl.conditions import Aligned, Multiple
 from gemmdsl.cuda_source import CudaSource, Status
@@ -134,10 +135,54 @@ def from_status(
     return LaunchError(known, argument, message, *(Note("at", place) for place in places), cause=cause)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Where a matrix is: `lines` of `length` floats, `ld` floats apart, the first one at `address`."""
+
+    address: int
+    lines: int
+    length: int
+    ld: int
+
+    @property
+    def extent(self) -> int:
+        """Floats from the first to the last, both included; 0 for none."""
+        empty = self.lines <= 0 or self.length <= 0
+        return 0 if empty else (self.lines - 1) * self.ld + self.length
+
+    @property
+    def end(self) -> int:
+        """The address behind the last float."""
+        return self.address + _FLOAT_BYTES * self.extent
+
+    def meets(self, other: Lines) -> bool:
+        """Whether both may share a float, by the test of the C launcher: panels of one matrix, whose lines
+        lie side by side, do not."""
+        apart = self.address >= other.end or other.address >= self.end
+        if apart or self.ld != other.ld:
+            return not apart
+        pitch = _FLOAT_BYTES * self.ld
+        start = (other.address - self.address) % pitch
+        return start < _FLOAT_BYTES * self.length or start + _FLOAT_BYTES * other.length > pitch
+
+    def __str__(self) -> str:
+        return f"{self.address:#x} to {self.end:#x}"
+
+
+def lines_of(operand: Operand, arguments: Mapping[str, int]) -> Lines:
+    """An operand by a launcher's arguments: sizes, leading dimensions and addresses."""
+    lines, length = arguments[operand.strided], arguments[operand.contiguous]
+    return Lines(arguments[operand.name], lines, length, arguments[operand.ld])
+
+
+def meets_output(problem: Problem, name: OperandName, arguments: Mapping[str, int]) -> bool:
+    """Whether an input may share memory with C."""
+    return lines_of(problem.c, arguments).meets(lines_of(problem.operand(name), arguments))
+
+
 def extent(operand: Operand, sizes: Mapping[str, int]) -> int:
     """Elements from the first to the last of an operand in memory, both included; 0 for an empty one."""
-    long, short = sizes[operand.strided], sizes[operand.contiguous]
-    return 0 if long <= 0 or short <= 0 else (long - 1) * sizes[operand.ld] + short
+    return Lines(0, sizes[operand.strided], sizes[operand.contiguous], sizes[operand.ld]).extent
 
 
 def _explain(
@@ -167,11 +212,9 @@ def _explain(
                     return name, f"{name} is a null pointer, where a matrix of {shape} elements is needed"
         case Status.OVERLAP:
             for name in ("A", "B"):
-                if _overlap(source.problem, name, arguments):
-                    return "C", (
-                        f"C at {_range(source.problem.c, arguments)} overlaps"
-                        f" {name} at {_range(source.problem.operand(name), arguments)}"
-                    )
+                if meets_output(source.problem, name, arguments):
+                    c, x = (lines_of(source.problem.operand(one), arguments) for one in ("C", name))
+                    return "C", f"C at {c} overlaps {name} at {x}"
         case Status.PRECONDITION:
             for condition in source.plan.preconditions:
                 if not condition.holds(arguments):
@@ -206,15 +249,3 @@ def _violated(
                 f"{name} = {arguments[name]:#x} with {operand.ld} = {arguments[operand.ld]},"
                 f" and {source.plan.launcher} assumes {condition}"
             )
-
-
-def _overlap(problem: Problem, name: OperandName, arguments: Mapping[str, int]) -> bool:
-    operand = problem.operand(name)
-    start, end = arguments[name], arguments[name] + _FLOAT_BYTES * extent(operand, arguments)
-    c_start = arguments["C"]
-    return start < c_start + _FLOAT_BYTES * extent(problem.c, arguments) and c_start < end
-
-
-def _range(operand: Operand, arguments: Mapping[str, int]) -> str:
-    start = arguments[operand.name]
-    return f"{start:#x} to {start + _FLOAT_BYTES * extent(operand, arguments):#x}"

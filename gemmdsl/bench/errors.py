@@ -27,6 +27,6 @@ def no_matplotlib(reason: str) -> GemmError:
     return GemmError([error("G952", f"plots need matplotlib: {reason}", help=installs("plot"))])
 
 
-def nothing_to_draw() -> GemmError:
-    """No row has a time."""
-    return GemmError([error("G953", "there is nothing to draw: no kernel was timed")])
+def nothing_to_draw(missing: str) -> GemmError:
+    """No row has what a picture shows; `missing` is what would have had to be done to a kernel."""
+    return GemmError([error("G953", f"there is nothing to draw: no kernel was {missing}")])

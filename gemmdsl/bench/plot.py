@@ -15,12 +15,17 @@ _DARK = "#1f4e79"
 _BASELINE = "#c0504d"
 
 
+def check_library() -> None:
+    """GemmError without matplotlib."""
+    _pyplot()
+
+
 def drawn(report: Report, form: str) -> bytes:
     """An image, `form` being svg or png; GemmError without matplotlib, or when nothing was timed."""
     plt = _pyplot()
     timed = [row for row in report.rows if row.samples]
     if not timed:
-        raise nothing_to_draw()
+        raise nothing_to_draw("timed")
     cubes = sorted({row.shape for row in timed if len(set(row.shape)) == 1})
     shown = max(cubes) if cubes else max((row.shape for row in timed), key=lambda s: s[0] * s[1] * s[2])
     ladder = [row for row in timed if row.shape == shown]
@@ -41,10 +46,11 @@ def drawn(report: Report, form: str) -> bytes:
 
 
 def bars(ratios: Sequence[tuple[str, float]], title: str, form: str) -> bytes:
-    """An image of named ratios as bars, those of 1 and more dark; GemmError as for `drawn`."""
+    """An image of named ratios as bars, those of 1 and more dark; GemmError without matplotlib, or when
+    nothing was compared."""
     plt = _pyplot()
     if not ratios:
-        raise nothing_to_draw()
+        raise nothing_to_draw("compared")
     figure, axes = plt.subplots(figsize=(9, 1.4 + 0.26 * len(ratios)), layout="constrained")
     values = [ratio for _, ratio in ratios]
     axes.barh(range(len(ratios)), values, color=[_DARK if ratio >= 1 else _LIGHT for ratio in values])

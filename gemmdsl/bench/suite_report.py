@@ -133,5 +133,7 @@ def _suggested(entries: Sequence[Entry]) -> Iterator[str]:
         words = [f'shape = "{shape_text(product.shape)}"']
         words += [f'layout = "{product.layout}"'] if product.layout != "NN" else []
         words += [f"pad = {product.pad}"] if product.pad else []
-        words += [f"name = {json.dumps(product.name)}"] if product.name != product.described else []
+        # TOML has no pairs of escapes for one character, as JSON's ASCII has.
+        name = json.dumps(product.name, ensure_ascii=False)
+        words += [f"name = {name}"] if product.name != product.described else []
         yield f'  {{ {", ".join(words)}, schedule = "{best}" }},'

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gemmdsl.cli.bench_suite import Asked, refuse_with_suite, run
-from gemmdsl.cli.measuring import baseline_of, plot_file, steps_shown
-from gemmdsl.cli.options import ShapesType, keep_inputs
+from gemmdsl.cli.measuring import baseline_of, check_plot, plot_file, steps_shown
+from gemmdsl.cli.options import ShapesType
 
 if TYPE_CHECKING:
     from gemmdsl.bench.session import Report, Subject
@@ -94,21 +94,22 @@ def command(
         raise click.UsageError("--only and --candidates are for --suite")
     if not files:
         raise click.MissingParameter(ctx=ctx, param=ctx.command.params[0])
-    if plot is not None:
-        keep_inputs([plot], files)
+    if plot is not None and verify_only:
+        raise click.UsageError("--plot shows times, and --verify-only takes none")
+    check_plot(plot, files)
     subjects = _subjects(files, names)
     chosen = Settings(batches=batches, allow_spills=allow_spills, time=not verify_only)
     with Gpu(index) as gpu:
         baseline = None if verify_only else baseline_of(against)
         with steps_shown(len(subjects) * len(shapes)) as step:
             found = measure(gpu, subjects, shapes, baseline, chosen, step)
-    if plot is not None:
-        _draw(found, plot)
     if output_format == "json":
         click.echo(report.to_json(found))
     else:
         click.echo(report.table(found), nl=False)
         click.echo(report.summary(found.rows))
+    if plot is not None:
+        _draw(found, plot)
     if report.failed(found.rows):
         ctx.exit(_FAILED)
 

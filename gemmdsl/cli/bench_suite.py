@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from gemmdsl.cli.measuring import baseline_of, steps_shown
-from gemmdsl.cli.options import keep_inputs, shortened
+from gemmdsl.cli.measuring import baseline_of, check_plot, steps_shown
+from gemmdsl.cli.options import shortened
 
 if TYPE_CHECKING:
     from gemmdsl.bench.suite_table import Product, Table
@@ -53,26 +53,29 @@ def run(asked: Asked) -> bool:
     from gemmdsl.files import write_bytes
     from gemmdsl.runtime import Gpu
 
+    if asked.plot is not None and asked.against == "none":
+        raise click.UsageError("--plot shows ratios of a suite, and --against none takes none")
+    # A picture of nothing would come to light when all is measured.
+    against = "cublas" if asked.plot is not None else asked.against
     path = _table(asked.table)
     table = load_table(path)
-    if asked.plot is not None:
-        folder = Path(path).parent
-        keep_inputs([asked.plot], [path, *(str(folder / one.file) for one in table.schedules.values())])
+    folder = Path(path).parent
+    check_plot(asked.plot, [path, *(str(folder / one.file) for one in table.schedules.values())])
     tasks = tasks_of(table, _chosen(table, asked.only), asked.candidates)
     settings = Settings(batches=asked.batches, allow_spills=asked.allow_spills)
     if asked.candidates:
         settings = hurried(settings)
     with Gpu(asked.index) as gpu:
-        baseline = baseline_of(asked.against)
+        baseline = baseline_of(against)
         with steps_shown(sum(len(task.subjects) for task in tasks)) as step:
             found = run_suite(gpu, table.source.file, tasks, baseline, settings, step)
-    if asked.plot is not None:
-        form = asked.plot.suffix.removeprefix(".")
-        write_bytes(asked.plot, suite_report.suite_plot(found, form))
     if asked.output_format == "json":
         click.echo(suite_report.suite_json(found))
     else:
         click.echo(suite_report.suite_table(found), nl=False)
+    if asked.plot is not None:
+        form = asked.plot.suffix.removeprefix(".")
+        write_bytes(asked.plot, suite_report.suite_plot(found, form))
     return not suite_report.suite_failed(found)
 
 

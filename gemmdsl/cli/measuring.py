@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gemmdsl.cli.options import is_terminal
+from gemmdsl.cli.options import is_terminal, keep_inputs
 
 if TYPE_CHECKING:
     from gemmdsl.bench.baseline import Baseline
@@ -23,6 +23,21 @@ def plot_file(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     if value is not None and Path(value).suffix not in _FORMS:
         raise click.BadParameter(f"{value!r} ends in neither {' nor '.join(_FORMS)}")
     return Path(value) if value is not None else None
+
+
+def check_plot(path: Path | None, inputs: Iterable[str]) -> None:
+    """Refuse a picture that could not be drawn, before anything is measured for it.
+
+    UsageError when it is one of the inputs; GemmError without matplotlib, or when the file cannot be written.
+    """
+    from gemmdsl.bench.plot import check_library
+    from gemmdsl.files import check_writable
+
+    if path is None:
+        return
+    keep_inputs([path], inputs)
+    check_library()
+    check_writable(path)
 
 
 def baseline_of(against: str) -> Baseline | None:

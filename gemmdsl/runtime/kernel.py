@@ -8,7 +8,7 @@ from typing import Any
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.cuda_source import Launch as Started
-from gemmdsl.launch_errors import check_range, extent, from_status, scalars, unusable
+from gemmdsl.launch_errors import check_range, from_status, meets_output, scalars, unusable
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
@@ -88,16 +88,9 @@ def _refusal(source: CudaSource, arguments: Mapping[str, int], alpha: float) -> 
     if not arguments["C"] or (reads and not (arguments["A"] and arguments["B"])):
         return Status.NULL_POINTER
     names: tuple[OperandName, ...] = ("A", "B")
-    if reads and any(_overlaps(source, name, arguments) for name in names):
+    if reads and any(meets_output(problem, name, arguments) for name in names):
         return Status.OVERLAP
     return Status.SUCCESS
-
-
-def _overlaps(source: CudaSource, name: OperandName, arguments: Mapping[str, int]) -> bool:
-    c_bytes = 4 * extent(source.problem.c, arguments)
-    x_bytes = 4 * extent(source.problem.operand(name), arguments)
-    c, x = arguments["C"], arguments[name]
-    return c < x + x_bytes and x < c + c_bytes
 
 
 class Kernel:

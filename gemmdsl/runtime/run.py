@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gemmdsl.cuda_source import CudaSource, EntryPoint
-from gemmdsl.launch_errors import extent, scalars, unusable
+from gemmdsl.launch_errors import lines_of, scalars, unusable
 from gemmdsl.matrices import host_matrix
 from gemmdsl.reference import POISON, Floats, StoredMatrix
 from gemmdsl.runtime.arrays import View, empty_like, placed, view
@@ -120,16 +120,11 @@ def _copy(
     ld = placed(c, operand)
     if (c.address, ld) == (out.address, arguments[operand.ld]):
         return
-    sizes = dict(arguments)
-    end = out.address + 4 * extent(operand, sizes)
-    c_end = c.address + 4 * extent(operand, {**sizes, operand.ld: ld})
-    if c.address < end and out.address < c_end:
-        raise unusable(
-            "out",
-            f"out at {out.address:#x} to {end:#x} overlaps c at {c.address:#x} to {c_end:#x}",
-        )
-    width, lines = 4 * sizes[operand.contiguous], sizes[operand.strided]
-    gpu.copy_lines(out.address, 4 * arguments[operand.ld], c.address, 4 * ld, width, lines, stream)
+    to = lines_of(operand, arguments)
+    held = replace(to, address=c.address, ld=ld)
+    if to.meets(held):
+        raise unusable("out", f"out at {to} overlaps c at {held}")
+    gpu.copy_lines(out.address, 4 * to.ld, c.address, 4 * ld, 4 * to.length, to.lines, stream)
 
 
 def _run_on_host_arrays(

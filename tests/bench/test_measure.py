@@ -304,6 +304,7 @@ def test_shapes_that_are_none(shapes: str) -> None:
 def test_misuse(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench("--plot", "x.gif").exit_code == 2
     assert bench("--batches", "4").exit_code == 2
+    assert bench("--plot", "x.svg", "--verify-only").exit_code == 2
     result = bench("-s", "nothing")
     assert result.exit_code == 1
     assert "nothing" in result.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -119,15 +120,17 @@ def test_what_binds(known: World, table: Callable[..., Path]) -> None:
 def test_candidates(known: World, table: Callable[..., Path]) -> None:
     times = {"sgemm_odd_general": 2.0, "sgemm_k6_general": 0.5, "cublas": 1.0}
     known.milliseconds = lambda name: times.get(name, 1.0)
-    found = measured(table('{ shape = "20x30x7", name = "small", schedule = "odd" }'), candidates=True)
+    found = measured(table('{ shape = "20x30x7", name = "small 🚀", schedule = "odd" }'), candidates=True)
     (entry,) = found.entries
     names = [row.schedule for row in entry.candidates]
     assert set(names) == {"fast_nn", *examples.program("tiles.gemm").schedules}
     assert (names[0], names[-1]) == ("k6", "odd")
     assert (entry.row.schedule, entry.row.ratio) == ("odd", 0.5)
     text = suite_table(found)
-    assert "  small: k6 2.000, " in text
-    assert '  { shape = "20x30x7", name = "small", schedule = "k6" },' in text
+    assert "  small 🚀: k6 2.000, " in text
+    assert '  { shape = "20x30x7", name = "small 🚀", schedule = "k6" },' in text
+    suggested = text.partition("as a table:\n")[2]
+    assert tomllib.loads(f"products = [\n{suggested}]")["products"][0]["name"] == "small 🚀"
     assert len(json.loads(suite_json(found))["entries"][0]["candidates"]) == len(names)
 
 
@@ -338,6 +341,34 @@ def test_the_plot_is_not_written_over_the_table(known: World, table: Callable[..
     result = bench("--suite", str(svg), "--plot", str(svg))
     assert result.exit_code == 2
     assert "is the file to read" in result.output
+
+
+def test_a_plot_that_could_not_be_drawn_is_refused_first(
+    known: World, table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, picture = str(table(GOOD)), str(tmp_path / "x.svg")
+    result = bench("--suite", path, "--plot", picture, "--against", "none")
+    assert (result.exit_code, known.launches) == (2, [])
+    assert "--plot shows ratios of a suite" in result.output
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "error[G952]" in bench("--suite", path, "--plot", picture).output
+    monkeypatch.setattr("gemmdsl.bench.plot.check_library", lambda: None)
+    assert "error[G701]" in bench("--suite", path, "--plot", str(tmp_path / "no" / "x.svg")).output
+    for name in ("torch", "cupy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "error[G951]" in bench("--suite", path, "--plot", picture).output
+    assert known.launches == []
+    assert [found.name for found in tmp_path.iterdir()] == ["suite.toml"]
+
+
+def test_figures_are_shown_although_the_plot_fails(
+    known: World, table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    known.milliseconds = lambda name: 1e-12 if "odd" in name else 1.0
+    result = bench("--suite", str(table(GOOD)), "--plot", str(tmp_path / "x.svg"))
+    assert "impossible:" in result.stdout
+    assert "there is nothing to draw: no kernel was compared" in result.stderr
 
 
 def test_a_plot(known: World, table: Callable[..., Path]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gemmdsl.files import OutputError, make_folder, write_bytes, write_text, write_tree
+from gemmdsl.files import OutputError, check_writable, make_folder, write_bytes, write_text, write_tree
 
 
 def names(folder: Path) -> list[str]:
@@ -243,3 +243,20 @@ def test_a_tree_needs_its_parent(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="missing does not exist") as caught:
         write_tree(tmp_path / "missing" / "out", {"a.cu": b"1"})
     assert code(caught) == "G701"
+
+
+def test_checking_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("old")
+    for path in (old, new, Path(os.devnull)):
+        check_writable(path)
+    assert names(tmp_path) == ["old"]
+    assert old.read_text() == "old"
+    for path, found in ((tmp_path, "G702"), (tmp_path / "no" / "x", "G701"), (old / "x", "G701")):
+        with pytest.raises(OutputError) as caught:
+            check_writable(path)
+        assert code(caught) == found
+    bar(monkeypatch, tmp_path)
+    with pytest.raises(OutputError) as caught:
+        check_writable(old)
+    assert code(caught) == "G703"

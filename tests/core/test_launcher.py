@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gemmdsl.emulator.run import launch
-from gemmdsl.launch_errors import LaunchError
+from gemmdsl.launch_errors import LaunchError, Lines
 from tests import examples
 
 SIZE, LD = 16, 100
@@ -35,3 +39,26 @@ def test_panels_of_one_matrix_that_are_apart_are_accepted(c: int) -> None:
 def test_panels_that_meet_are_refused(c: int) -> None:
     with pytest.raises(LaunchError, match="overlap"):
         _panels(0, 16, c)
+
+
+@st.composite
+def _lines(draw: st.DrawFn, ld: int) -> Lines:
+    return Lines(4 * draw(st.integers(0, 60)), draw(st.integers(0, 4)), draw(st.integers(0, ld)), ld)
+
+
+@given(st.data(), st.integers(1, 12), st.booleans())
+def test_python_answers_as_the_launcher_does(data: st.DataObject, ld: int, same: bool) -> None:
+    """Python never misses a float that two matrices share, and finds none where lines are as far apart."""
+    c = data.draw(_lines(ld))
+    x = data.draw(_lines(ld if same else ld + 1))
+
+    def floats(of: Lines, lines: int) -> set[int]:
+        first = of.address // 4
+        return {first + line * of.ld + place for line in range(lines) for place in range(of.length)}
+
+    if floats(c, c.lines) & floats(x, x.lines):
+        assert c.meets(x)
+        assert x.meets(c)
+    elif same and c.meets(x):
+        # As if lines went on: whether the last ones are where they meet is not asked.
+        assert floats(replace(c, address=c.address + 400 * ld), 100) & floats(x, 200)

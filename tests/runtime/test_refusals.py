@@ -92,6 +92,24 @@ def test_out_that_covers_part_of_c(world: World) -> None:
         run(gpu(), kernel, a, on_gpu(ONES), c, 1.0, 1.0, out=out)
 
 
+def test_panels_of_one_matrix(world: World) -> None:
+    """Side by side in the same rows, they share no element, though each begins before another one ends."""
+    kernel = source(world)
+    values = np.arange(8 * 40, dtype=np.float32).reshape(8, 40) % 7
+    whole = on_gpu(values)
+    rows = slice(0, 8)
+    a, b, c, out = (view_of(whole, rows, slice(first, first + 8)) for first in (0, 8, 16, 32))
+    run(gpu(), kernel, a, b, c, 2.0, 3.0, out=out)
+    expected = values.copy()
+    expected[:, 32:] = 2 * values[:, :8] @ values[:, 8:16] + 3 * values[:, 16:24]
+    assert (whole.get() == expected).all()
+    for first, message in ((1, "overlaps A"), (9, "overlaps B")):
+        with pytest.raises(LaunchError, match=message):
+            run(gpu(), kernel, a, b, out=view_of(whole, rows, slice(first, first + 8)))
+    with pytest.raises(LaunchError, match="overlaps c"):
+        run(gpu(), kernel, a, b, c, 2.0, 3.0, out=view_of(whole, rows, slice(17, 25)))
+
+
 def test_scalars_and_assumptions(world: World) -> None:
     fortran = source(world, "layouts.gemm", "fast_fortran")
     with pytest.raises(LaunchError, match="beta = 2, and problem fortran has no beta"):
