@@ -17,6 +17,7 @@ from gemmdsl.emit.sweeps import (
     restricted,
     shared_parts,
     sweep_grid,
+    sweep_threads,
     sweep_views,
     workspace,
 )
@@ -146,6 +147,22 @@ class NamedCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class HelperView:
+    """The function that launches a kernel: its grid, its threads, its dynamic shared memory in bytes.
+
+    `parameters` are for what differs among the kernels of a call; what does not stands in the function.
+    `entry` and `sweep` are the arguments for an entry point and for a kernel that goes through C.
+    """
+
+    parameters: str
+    grid: str
+    threads: str
+    shared: str
+    entry: str
+    sweep: str
+
+
+@dataclass(frozen=True, slots=True)
 class MainView:
     """How the stand-alone program calls the launcher: the scalars that the problem has, and their values."""
 
@@ -177,7 +194,6 @@ class LaunchView:
     requires: str
     semantics: str
     parameters: str
-    arguments: str
     entry_parameters: str
     entry_arguments: str
     summary: str
@@ -190,9 +206,8 @@ class LaunchView:
     after: tuple[SweepView, ...]
     blocks_m: str
     blocks_n: str
-    shared_size: str
     dynamic_shared: bool
-    entry_shared: str
+    helper: HelperView
     main: MainView
 
     @property
@@ -208,8 +223,6 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
     """The view of a kernel's host side; `text` collects the constants that it names."""
     spec, problem = kernel.spec, kernel.spec.problem
     declared = [f"{p.ctype} {p.name}" for p in plan.parameters]
-    buffers = kernel.buffers
-    shared_size = f"{text(buffers)} * sizeof(Stage)" if buffers else "sizeof(Stage)"
     return LaunchView(
         version=__version__,
         symbol=spec.symbol,
@@ -227,7 +240,6 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         requires=describe(kernel.preconditions),
         semantics=semantics(problem, plan),
         parameters=", ".join([*declared, "cudaStream_t stream"]),
-        arguments=named(plan.parameters),
         entry_parameters=restricted(plan.entry_parameters),
         entry_arguments=named(plan.entry_parameters),
         summary=_summary(kernel),
@@ -240,9 +252,8 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         after=sweep_views(kernel, kernel.after, plan.after, text),
         blocks_m=text(tiles(Var("M"), kernel.block_m)),
         blocks_n=text(tiles(Var("N"), kernel.block_n)),
-        shared_size=shared_size,
         dynamic_shared=bool(plan.dynamic_shared_bytes),
-        entry_shared=shared_size if plan.dynamic_shared_bytes else "0",
+        helper=_helper(kernel, plan, text),
         main=_main(problem),
     )
 
@@ -266,6 +277,19 @@ def _summary(kernel: Kernel) -> str:
         *map(_step, kernel.after),
     ]
     return f"Checks the arguments; on `stream`, {', then '.join(steps)}."
+
+
+def _helper(kernel: Kernel, plan: LaunchPlan, text: Printer) -> HelperView:
+    """The function that launches a kernel: a lone one always has the same threads and memory."""
+    threads = text(kernel.threads.threads)
+    shared = f"{text(kernel.buffers)} * sizeof(Stage)" if kernel.buffers else "sizeof(Stage)"
+    if not (plan.before or plan.after):
+        grid = "dim3(static_cast<unsigned>(blocks))"
+        return HelperView("int64_t blocks", grid, threads, shared, entry="blocks", sweep="")
+    parameters, entry, sweep = ["dim3 grid", "int threads"], ["grid", threads], ["sweep", sweep_threads(text)]
+    if plan.dynamic_shared_bytes:
+        parameters, entry, sweep = [*parameters, "int shared"], [*entry, shared], [*sweep, "0"]
+    return HelperView(", ".join(parameters), "grid", "threads", "shared", ", ".join(entry), ", ".join(sweep))
 
 
 def _operand(operand: Operand) -> OperandView:

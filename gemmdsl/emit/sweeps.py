@@ -66,6 +66,11 @@ def sweep_grid(kernel: Kernel, text: Printer) -> tuple[str, str]:
     return text(tiles(Var(c.contiguous), _LENGTH)), from_line_to_line
 
 
+def sweep_threads(text: Printer) -> str:
+    """C text of the threads of a block that goes through C."""
+    return text(_THREADS)
+
+
 @dataclass(frozen=True, slots=True)
 class SweepView:
     """A kernel that goes through C; `kind` names its macro in templates/store/sweeps.j2."""

@@ -442,12 +442,11 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
 }
 
 template <typename... Parameters, typename... Arguments>
-int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cudaStream_t stream,
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
            Arguments... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared;
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }
@@ -480,7 +479,7 @@ extern "C" int sgemm_dot(int M, int N, int K, float alpha, const float* A, int l
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
-  const int status = launch(sgemm_dot_scale, sweep, SWEEP_THREADS, 0, stream, M, N, beta, C, ldc);
+  const int status = launch(sgemm_dot_scale, sweep, SWEEP_THREADS, stream, M, N, beta, C, ldc);
   if (status != SUCCESS) return status;
   auto entry = sgemm_dot_general;
   if (full_tiles && vectors) {
@@ -488,5 +487,5 @@ extern "C" int sgemm_dot(int M, int N, int K, float alpha, const float* A, int l
   } else if (vectors) {
     entry = sgemm_dot_edge;
   }
-  return launch(entry, grid, THREADS, 0, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+  return launch(entry, grid, THREADS, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }

@@ -448,12 +448,11 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
 }
 
 template <typename... Parameters, typename... Arguments>
-int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared, cudaStream_t stream,
+int launch(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
            Arguments... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared;
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }
@@ -497,10 +496,10 @@ extern "C" int sgemm_long_k_repeatable(int M, int N, int K, float alpha, const f
   } else if (vectors) {
     entry = sgemm_long_k_repeatable_edge;
   }
-  int status = launch(entry, grid, THREADS, 0, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc,
+  int status = launch(entry, grid, THREADS, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc,
                       parts);
   if (status == SUCCESS) {
-    status = launch(sgemm_long_k_repeatable_reduce, sweep, SWEEP_THREADS, 0, stream, M, N, K, alpha,
+    status = launch(sgemm_long_k_repeatable_reduce, sweep, SWEEP_THREADS, stream, M, N, K, alpha,
                     beta, C, ldc, parts);
   }
   if (cudaFreeAsync(parts, stream) != cudaSuccess && status == SUCCESS) status = LAUNCH_FAILED;
