@@ -43,7 +43,7 @@ def test_panels_that_meet_are_refused(c: int) -> None:
 
 @st.composite
 def _lines(draw: st.DrawFn, ld: int) -> Lines:
-    return Lines(4 * draw(st.integers(0, 60)), draw(st.integers(0, 4)), draw(st.integers(0, ld)), ld)
+    return Lines(4 * draw(st.integers(0, 60)), draw(st.integers(1, 4)), draw(st.integers(1, ld)), ld)
 
 
 @given(st.data(), st.integers(1, 12), st.booleans())
