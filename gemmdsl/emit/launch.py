@@ -9,6 +9,7 @@ from gemmdsl.conditions import Aligned, Condition, Multiple
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.emit.operands import flags
 from gemmdsl.emit.printing import Printer
+from gemmdsl.emit.sizes import sizes_along
 from gemmdsl.emit.sweeps import (
     SweepView,
     named,
@@ -83,7 +84,9 @@ def describe(conditions: tuple[Condition, ...]) -> str:
     words = [
         str(condition)
         for condition in conditions
-        if isinstance(condition, Multiple) and not any(_implies(other, condition) for other in conditions)
+        if isinstance(condition, Multiple)
+        and condition.of > 1
+        and not any(_implies(other, condition) for other in conditions)
     ]
     widths: dict[int, list[str]] = {}
     for condition in conditions:
@@ -323,8 +326,8 @@ def _condition(kernel: Kernel, condition: Condition) -> str:
     """C text of a condition of the launcher."""
     match condition:
         case Multiple(axis=axis, of=of):
-            block = {"M": kernel.block_m, "N": kernel.block_n, "K": kernel.block_k}[axis]
-            return f"{axis} % {block.name if block is not None and block.value == of else of} == 0"
+            names = [size.name for size in sizes_along(kernel, axis) if size.value == of]
+            return " && ".join(f"{axis} % {divisor} == 0" for divisor in names or [str(of)])
         case Aligned(operand=operand, elements=elements):
             width = f"{elements}"
             if operand == "C":

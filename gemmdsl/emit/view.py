@@ -31,6 +31,7 @@ from gemmdsl.emit.operands import (
     stage_view,
 )
 from gemmdsl.emit.printing import PART_LD, ConstantGroup, Printer, address, constant_groups
+from gemmdsl.emit.sizes import size_checks
 from gemmdsl.emit.statements import StatementView, program_view
 from gemmdsl.emit.sweeps import part_ld
 from gemmdsl.extents import (
@@ -142,7 +143,7 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
     return KernelView(
         launch=launch,
         banner=banner(kernel, plan, proofs),
-        checks=checks(kernel, text),
+        checks=(*checks(kernel, text), *size_checks(kernel, text)),
         stage_checks=stage_checks(kernel),
         problem=problem,
         stages=stages,

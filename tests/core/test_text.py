@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import gemmdsl
 from gemmdsl.api import compile_spec
 from gemmdsl.emit.functions import Parameter, names_in
 from gemmdsl.emit.wrapping import WIDTH, tidy
@@ -121,6 +122,8 @@ EDITS = [
     ("fast.gemm", "fast_90", "PIECE_N", 3, "whole pieces"),
     ("fast.gemm", "fast_90", "COPY_STEP", 7, "one of the loop"),
     ("fast.gemm", "fast_90", "A_PAD", 1, "keep vectors aligned"),
+    ("fast.gemm", "fast_90", "A_VECTOR", 4, "factors of 1"),
+    ("shapes.gemm", "row", "BLOCK_M", 2, "factors of 1"),
     ("ladder.gemm", "v3_2", "BLOCK_K", 12, "step by whole rows"),
     ("ladder.gemm", "v1_shared", "BLOCK_K", 6, "evenly"),
     ("swizzle.gemm", "swizzled", "BLOCK_K", 12, "step by whole rows"),
@@ -146,6 +149,46 @@ def test_an_edit_that_breaks_the_text_is_refused(
     refused = subprocess.run([*command, tmp_path / "edited.cpp"], capture_output=True, text=True, check=False)
     assert refused.returncode != 0
     assert message in refused.stderr
+
+
+ASSUMING = """gemm 1
+problem p {{
+  A: f32[M, K]
+  B: f32[K, N]
+  C: f32[M, N] = A @ B
+}}
+schedule s for p on sm_90 {{
+  block 16 x 32 x 8
+  thread 2 x 2
+  stage A {{ vector 2 }}
+  stage B {{ vector 4 }}
+  buffers 2 async
+  {assume}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("assume", "condition", "check"),
+    [
+        ("", "const bool vectors = K % A_VECTOR == 0 && N % B_VECTOR == 0 &&", ""),
+        ("assume N % 4 == 0", "if (!(N % B_VECTOR == 0))", ""),
+        ("assume N % 12 == 0", "if (!(N % 12 == 0))", "12 % B_VECTOR == 0"),
+        ("assume M % 48 == 0", "if (!(M % 48 == 0))", "48 % BLOCK_M == 0"),
+    ],
+)
+def test_conditions_change_with_the_constants_that_need_them(assume: str, condition: str, check: str) -> None:
+    """An edited width asks for extents of its own: an asynchronous copy looks at no single element."""
+    text = gemmdsl.loads(ASSUMING.format(assume=assume)).compile().source
+    assert condition in text
+    if check:
+        assert f"static_assert({check}, " in text
+
+
+def test_a_multiple_of_1_is_no_condition() -> None:
+    text = examples.kernel("shapes.gemm", "row").source
+    assert "// Requires N % 512 == 0; K % 8 == 0; B, C at" in text
+    assert "M % 1 " not in text
 
 
 # Functions that move data for whoever calls them, whose words are those of the caller.
@@ -181,5 +224,5 @@ def test_the_verifier_knows_every_name_of_the_text(file: str, schedule: str) -> 
 def test_checks_speak_of_constants_that_the_text_has(spec: Spec) -> None:
     text = compile_spec(spec).text
     declared = set(re.findall(r"^constexpr int (\w+)", text, re.MULTILINE))
-    conditions = re.findall(r"^static_assert\((.*?), \"", text, re.MULTILINE | re.DOTALL)
+    conditions = re.findall(r"^static_assert\((.*?),\s+\"", text, re.MULTILINE | re.DOTALL)
     assert {name for name in names_in(*conditions) if name.isupper()} <= declared

@@ -87,6 +87,7 @@ static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B eve
 static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(A_STORE == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {

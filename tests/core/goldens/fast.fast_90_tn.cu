@@ -475,7 +475,7 @@ extern "C" int tn_fast_90_tn(int M, int N, int K, float alpha, const float* A, i
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = M % 4 == 0 && N % 4 == 0 && aligned(A, lda, A_VECTOR)
+  const bool vectors = M % A_VECTOR == 0 && N % B_VECTOR == 0 && aligned(A, lda, A_VECTOR)
       && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(tn_fast_90_tn_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);

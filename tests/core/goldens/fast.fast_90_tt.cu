@@ -90,6 +90,7 @@ static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
 static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
+static_assert(B_VECTOR == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -455,7 +456,7 @@ extern "C" int tt_fast_90_tt(int M, int N, int K, float alpha, const float* A, i
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = M % 4 == 0 && aligned(A, lda, A_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = M % A_VECTOR == 0 && aligned(A, lda, A_VECTOR) && aligned(C, ldc, C_VECTOR);
   if (full_tiles && vectors) {
     return launch(tt_fast_90_tt_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
   }

@@ -38,6 +38,7 @@ constexpr int C_VECTOR = 1;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(C_VECTOR == 1 && THREAD_M == 1 && THREAD_N == 1, "factors of 1 are left out");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) {

@@ -71,6 +71,9 @@ static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
 static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(C_VECTOR == 1 && THREAD_M == 1 && THREAD_N == 1 && A_VECTOR == 1 && A_STORE == 1 &&
+                  A_READ == 1 && B_VECTOR == 1 && B_STORE == 1 && B_READ == 1,
+              "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {

@@ -102,6 +102,7 @@ static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B 
 static_assert(THREADS % BLOCK_K == 0, "words of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(B_STORE == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {

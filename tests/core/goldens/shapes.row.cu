@@ -8,8 +8,7 @@
 // launch    sgemm_row_scale, all elements of C
 //           ceil(M / 1) * ceil(N / 512) x 8 blocks of 128 threads
 // shared    65664 bytes, dynamic
-// fast      M % 1 == 0; N % 512 == 0; K % 8 == 0;
-//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
+// fast      N % 512 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 512 outputs, 4 for each of 128 threads, each written exactly once
@@ -93,6 +92,8 @@ static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
 static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
+static_assert(BLOCK_M == 1 && THREAD_M == 1 && A_VECTOR == 1 && A_READ == 1,
+              "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -364,8 +365,7 @@ sgemm_row_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
   }
 }
 
-// Requires M % 1 == 0; N % 512 == 0; K % 8 == 0;
-// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires N % 512 == 0; K % 8 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_row_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                const float* __restrict__ B, int ldb, float beta, float* __restrict__ C, int ldc) {
@@ -471,7 +471,7 @@ extern "C" int sgemm_row(int M, int N, int K, float alpha, const float* A, int l
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = N % 4 == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = N % B_VECTOR == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));

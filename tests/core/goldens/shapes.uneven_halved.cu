@@ -100,6 +100,7 @@ static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
 static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
+static_assert(A_VECTOR == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {
@@ -477,7 +478,7 @@ extern "C" int sgemm_uneven_halved(int M, int N, int K, float alpha, const float
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = N % 4 == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = N % B_VECTOR == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));

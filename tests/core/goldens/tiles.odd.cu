@@ -68,6 +68,8 @@ static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for
 static_assert(BLOCK_M * BLOCK_K % A_VECTOR == 0, "loads cover the tile of A");
 static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(C_VECTOR == 1 && A_VECTOR == 1 && A_STORE == 1 && A_READ == 1 && B_VECTOR == 1 &&
+                  B_STORE == 1 && B_READ == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {

@@ -94,6 +94,7 @@ static_assert(THREADS == B_ROW_VECTORS, "loads of B step from row to row");
 static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(A_STORE == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {

@@ -83,6 +83,7 @@ static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
 static_assert(B_ROW % B_STORE == 0, "rows of B keep vectors aligned");
 static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(A_STORE == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
 struct Stage {
