@@ -18,6 +18,7 @@ from gemmdsl.parser import parse
 from gemmdsl.problems import problem_of
 from gemmdsl.reader import normal, read
 from gemmdsl.resolution import Declared, resolve
+from gemmdsl.rules_options import Options
 from gemmdsl.rules_repair import Adviser
 from gemmdsl.source import Source, Span
 from gemmdsl.spec import Operand, Order, Problem, Spec
@@ -69,6 +70,10 @@ class Program:
             raise GemmError(outcome.errors)
         fallbacks = tuple(note.message for note in outcome.notes)
         return Spec(chosen.problem, outcome.schedule, on, self.source.file, LANGUAGE, fallbacks)
+
+    def options(self, schedule: str, target: Target) -> Options:
+        """What the words of a schedule ask for on a target, without preferred ones that were dropped."""
+        return resolve(self.source, self._chosen(schedule), target, Adviser()).options
 
     def check(self, target: str | None = None) -> tuple[Diagnostic, ...]:
         """Findings about every schedule on its own target or another one, and warnings; empty if all is well.

@@ -36,7 +36,8 @@ def source_of(data: bytes, name: str, what: str = "spec") -> Source:
     except UnicodeDecodeError as wrong:
         text = f"{name} is not UTF-8 text: byte {wrong.start} is 0x{data[wrong.start]:02x}"
         raise GemmError([error("G003", text)]) from None
-    return Source(name, normal(text))
+    ends = text.count("\r\n")
+    return Source(name, normal(text), "\r\n" if ends and ends == text.count("\n") else "\n")
 
 
 def normal(text: str) -> str:

@@ -14,7 +14,7 @@ from gemmdsl import syntax
 from gemmdsl.diagnostics import Diagnostic, Note, Severity
 from gemmdsl.inheritance import STAGED, Entries, Entry, Words, locate, options_of
 from gemmdsl.rules import Violation, find, violations
-from gemmdsl.rules_options import Extents, derive
+from gemmdsl.rules_options import Extents, Options, derive
 from gemmdsl.rules_repair import Adviser
 from gemmdsl.source import Source
 from gemmdsl.spec import Problem, Schedule
@@ -46,9 +46,10 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A schedule after fallbacks, and what there is to say about it."""
+    """A schedule after fallbacks, the words that are left of it, and what there is to say about it."""
 
     schedule: Schedule
+    options: Options
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
 
@@ -85,7 +86,7 @@ def resolve(source: Source, declared: Declared, target: Target, adviser: Adviser
         # What would be legal depends on everything else.
         legal = () if doubt else adviser.repairs(options, declared.problem, target, violation)
         errors.append(_violated(source, declared, entries, violation, legal))
-    return Outcome(schedule, tuple(errors), tuple(notes))
+    return Outcome(schedule, options, tuple(errors), tuple(notes))
 
 
 def _noughts(entries: Entries) -> Iterator[Violation]:

@@ -20,10 +20,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name it is reported under (a path as the user gave it, or `<string>`)."""
+    """A text and the name it is reported under (a path as the user gave it, or `<string>`).
+
+    Lines of the text end in newlines, those of the file in `newline`.
+    """
 
     name: str
     text: str = field(repr=False)
+    newline: str = field(default="\n", repr=False, compare=False)
     _line_starts: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -59,20 +59,21 @@ def wavefronts(
     `width_bytes` is 4, 8 or 16; addresses are multiples of the width.  A lane at INACTIVE (-1) takes no part;
     an access without any active lane costs nothing.  A copy has `sources` besides, the numbers of the words
     in global memory that it reads, INACTIVE for a lane that reads nothing.  ValueError for a wrong width,
-    count or address.
+    count or address, and for what is no whole number.
     """
-    addresses, origins = (
-        None if numbers is None else np.asarray(numbers, dtype=np.int64)
-        for numbers in (word_addresses, sources)
-    )
-    assert addresses is not None
-    for numbers in (addresses, origins):
-        if numbers is not None and numbers.shape != (WARP_SIZE,):
-            raise ValueError(f"a warp has {WARP_SIZE} lanes, but there are {numbers.size} addresses")
-    costs, ideals = warps_wavefronts(
-        kind, width_bytes, addresses[np.newaxis], None if origins is None else origins[np.newaxis]
-    )
+    origins = None if sources is None else _lanes(sources)[np.newaxis]
+    costs, ideals = warps_wavefronts(kind, width_bytes, _lanes(word_addresses)[np.newaxis], origins)
     return Passes(int(costs[0]), int(ideals[0]))
+
+
+def _lanes(numbers: Sequence[int]) -> NDArray[np.int64]:
+    """[32] words' numbers; ValueError for anything that would have to be rounded or cut to be one."""
+    given = np.asarray(numbers)
+    if given.shape != (WARP_SIZE,):
+        raise ValueError(f"a warp has {WARP_SIZE} lanes, but there are {given.size} addresses")
+    if given.dtype.kind not in "iu" or (given > np.iinfo(np.int64).max).any():
+        raise ValueError("word addresses are whole numbers below 2^63")
+    return given.astype(np.int64)
 
 
 def warps_wavefronts(
@@ -87,14 +88,16 @@ def warps_wavefronts(
         raise ValueError(f"an access is a load, a store or a copy, not {kind!r}")
     if (kind == "copy") != (sources is not None):
         raise ValueError("a copy has addresses that it reads from, a load or a store has none")
-    if width_bytes not in (4, 8, 16):
-        raise ValueError(f"an access is 4, 8 or 16 bytes wide, not {width_bytes}")
-    words = width_bytes // WORD
+    if not isinstance(width_bytes, int | np.integer) or width_bytes not in (4, 8, 16):
+        raise ValueError(f"an access is 4, 8 or 16 bytes wide, not {width_bytes!r}")
+    words = int(width_bytes) // WORD
     active = addresses != INACTIVE
-    if ((addresses < INACTIVE) | (active & (addresses % words != 0))).any():
-        raise ValueError(f"word addresses are multiples of {words} and not negative, or {INACTIVE}")
-    if sources is not None and width_bytes < BYPASS:
-        return _copied(addresses, np.asarray(sources, dtype=np.int64), active, words)
+    origins = None if sources is None else np.asarray(sources, dtype=np.int64)
+    for numbers in (addresses,) if origins is None else (addresses, origins):
+        if ((numbers < INACTIVE) | ((numbers != INACTIVE) & (numbers % words != 0))).any():
+            raise ValueError(f"word addresses are multiples of {words} and not negative, or {INACTIVE}")
+    if origins is not None and width_bytes < BYPASS:
+        return _copied(addresses, origins, active, words)
     full = _grouped(addresses, active, words, words)
     if kind != "load" or words == 1:
         return full

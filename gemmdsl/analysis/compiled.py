@@ -134,7 +134,11 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
         raise ValueError(f"the schedule's assumptions do not hold for {shape}")
     path = path_for(kernel, shape)
     assert path is not None, "an entry belongs to a path"
-    function = binary.functions[entry.name]
+    function, usage = binary.functions.get(entry.name), binary.usage.get(entry.name)
+    if function is None or usage is None:
+        raise CannotEvaluate(
+            f"no {entry.name} in it" if function is None else f"no registers of {entry.name}"
+        )
     runner = _Runner(kernel, source, function, shape)
     total, slope = runner.launch()
     places = source_map(source.text)
@@ -148,7 +152,7 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
     return Compiled(
         entry=entry.name,
         compiler=binary.compiler,
-        usage=binary.usage[entry.name],
+        usage=usage,
         accesses=_merged(kernel, path, function, places, total),
         issued=issued,
         mix={kind: int(count) for kind, count in _mix(function, total.issued).items()},

@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Literal
 
 SharedOp = Literal["load", "store", "copy"]
@@ -21,6 +22,12 @@ _TEXT = ("Source", "SASS")
 _EXECUTED = ("Instructions Executed", "inst_executed")
 _WAVEFRONTS = ("L1 Wavefronts Shared", "memory_l1_wavefronts_shared")
 _IDEAL = ("L1 Wavefronts Shared Ideal", "memory_l1_wavefronts_shared_ideal")
+_NUMBER = re.compile(r"-?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# The profiler scales numbers unless it is asked for base units; those of times are nanoseconds.
+_SCALED = re.compile(r"(?P<prefix>[KMGT])[a-z]")
+_PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_TIMES = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}
+_TIME = re.compile(r"(?P<prefix>[num]?)s(?:econd)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +57,14 @@ class Measured:
 
 @dataclass(slots=True)
 class _Tables:
-    """What the tables read so far say of each kernel; the last launch of a kernel counts."""
+    """What the tables read so far say of each kernel; the last launch of a kernel counts.
+
+    `begun` says whether there was a table of counters at all.
+    """
 
     counters: dict[str, dict[str, float]] = field(default_factory=dict)
     shared: dict[str, dict[SharedOp, SharedCount]] = field(default_factory=dict)
+    begun: bool = False
 
 
 def read_report(text: str, kernel: str) -> Measured:
@@ -66,7 +77,8 @@ def read_report(text: str, kernel: str) -> Measured:
     _raw(rows, tables)
     _source(rows, tables)
     if not tables.counters:
-        raise ValueError("there is no table of counters in it")
+        cut_off = "its table of counters has no whole row"
+        raise ValueError(cut_off if tables.begun else "there is no table of counters in it")
     if kernel not in tables.counters:
         raise ValueError(f"no launch of {kernel} was profiled, but {', '.join(sorted(tables.counters))}")
     return Measured(tables.counters[kernel], tables.shared.get(kernel))
@@ -75,15 +87,21 @@ def read_report(text: str, kernel: str) -> Measured:
 def _raw(rows: Sequence[Sequence[str]], tables: _Tables) -> None:
     """A table has names in its first row, units in its second; then comes one launch per row."""
     head: Sequence[str] = ()
+    units: Sequence[str] = ()
     for row in rows:
         if row[:1] == ["ID"]:
-            head = row
+            head, units = row, [""] * len(row)
+            tables.begun = True
+        elif head and len(row) == len(head) and row[0] == "":
+            units = row
         elif head and len(row) == len(head) and row[0].isdigit():
             named = dict(zip(head, row, strict=True))
-            numbers = ((name, _number(value)) for name, value in named.items())
-            tables.counters[_plain(named.get(_KERNEL[0], ""))] = {
-                name: value for name, value in numbers if value is not None
-            }
+            numbers = (
+                (name, number * _unit(unit))
+                for name, value, unit in zip(head, row, units, strict=True)
+                if (number := _number(value)) is not None
+            )
+            tables.counters[_plain(named.get(_KERNEL[0], ""))] = dict(numbers)
 
 
 def _source(rows: Sequence[Sequence[str]], tables: _Tables) -> None:
@@ -109,8 +127,7 @@ def _instruction(row: Sequence[str], columns: Mapping[str, int], found: dict[Sha
     op = _SHARED_OPS.get(match["mnemonic"]) if match else None
     if op is not None:
         executed, wavefronts, ideal = (
-            int(_number(row[columns[key]]) or 0) if key in columns else 0
-            for key in ("executed", "wavefronts", "ideal")
+            _count(row[columns[key]]) if key in columns else 0 for key in ("executed", "wavefronts", "ideal")
         )
         found[op] = found.get(op, SharedCount()) + SharedCount(executed, wavefronts, ideal)
 
@@ -143,7 +160,7 @@ def _rows(text: str) -> Iterator[list[str]]:
     try:
         # Line by line: what programs say between tables may have quotes of its own.
         for line in text.splitlines():
-            yield next(csv.reader([line]), [])
+            yield next(csv.reader([line.removeprefix("\ufeff")]), [])
     except csv.Error as problem:
         raise ValueError(str(problem)) from problem
 
@@ -162,7 +179,24 @@ def _plain(kernel: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
+    """What a cell holds, thousands separated by commas; None for anything but a finite number."""
+    if not _NUMBER.fullmatch(text):
         return None
+    value = float(text.replace(",", ""))
+    return value if isfinite(value) else None
+
+
+def _count(text: str) -> int:
+    """What a cell of the source page holds; nothing counts as 0, ValueError for what is no number."""
+    value = _number(text) if text else 0.0
+    if value is None:
+        raise ValueError(f"`{text}` is no number of wavefronts or instructions")
+    return int(value)
+
+
+def _unit(text: str) -> float:
+    """By what a number is to be multiplied to be one of base units."""
+    if match := _TIME.fullmatch(text):
+        return _TIMES[match["prefix"]]
+    match = _SCALED.match(text)
+    return _PREFIXES[match["prefix"]] if match else 1.0

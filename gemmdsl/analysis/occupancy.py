@@ -62,9 +62,10 @@ def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -
     # A launch is refused unless the block would fit with as many warps in each part of the register file.
     launches = _up(warps, SM_PARTITIONS) * per_warp <= REGISTERS_PER_SM
     shared = target.shared_taken(shared_bytes)
+    room = target.shared_per_sm if shared_bytes <= target.shared_per_block else 0
     limits: tuple[tuple[Limiter, int], ...] = (
         ("registers", warps_by_registers // warps if launches else 0),
-        ("shared memory", target.shared_per_sm // shared if shared else target.max_blocks_per_sm),
+        ("shared memory", room // shared if shared else target.max_blocks_per_sm),
         ("threads", target.max_threads_per_sm // WARP_SIZE // warps),
         ("block slots", target.max_blocks_per_sm),
     )

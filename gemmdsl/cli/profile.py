@@ -62,11 +62,18 @@ def command(
     from gemmdsl.analysis.ncu import compare
     from gemmdsl.analysis.shape import tight
     from gemmdsl.checker import load
+    from gemmdsl.diagnostics import GemmError, error
     from gemmdsl.explain.model import model
 
     program = load(file)
     spec = program.spec(schedule, target)
     found = model(program, spec, tight(spec.problem, *shape))
+    if 0 in (found.shape.m, found.shape.n):
+        raise GemmError(
+            [error("G734", f"there is nothing to profile: no kernel is launched for {found.shape}")]
+        )
+    if script and report:
+        raise click.UsageError("--script runs nothing and compares nothing: leave --report out")
     if script:
         click.echo(_script(file, found), nl=False)
         return
@@ -74,6 +81,9 @@ def command(
         click.echo(f"note: predicted from the text alone: {found.no_machine}", err=True)
     measured = _measured(found, report)
     rows = compare(found.machine, found.counted, found.occupancy, measured)
+    if all(row.equal is None for row in rows):
+        named = ", ".join(report) or "what ncu printed"
+        raise GemmError([error("G732", f"{named} has none of the counters that are compared")])
     shown = _document(found, rows, measured) if output_format == "json" else _text(found, rows, measured)
     click.echo(shown, nl=False)
     if any(row.equal is False for row in rows):

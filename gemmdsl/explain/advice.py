@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import count
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
@@ -16,8 +17,8 @@ from gemmdsl.analysis.written import written
 from gemmdsl.checker import Program, loads
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.explain.moves import Move, moves, schedule_text
-from gemmdsl.inheritance import options_of
 from gemmdsl.ir import Kernel
+from gemmdsl.names import MAX_NAME
 from gemmdsl.passes import build
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, derive
@@ -32,6 +33,8 @@ _MOST_CHANGES = 3
 _KEPT = 6
 _MENDS = 3
 _SUFFIX = "_suggested"
+# What a diff says below a line that ends with the file.
+_NO_END = "\n\\ No newline at end of file\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,8 @@ def suggestions(program: Program, spec: Spec) -> tuple[Suggestion, ...]:
 
     Threads, block tile and buffers stay; the estimates of registers and of resident blocks get no worse.
     """
-    declared = program.declared[spec.schedule.name]
-    start_options = options_of(declared.entries)
     base = build(spec)
-    start = _Candidate(start_options, (), base, cost_of(base))
+    start = _Candidate(program.options(spec.schedule.name, spec.target), (), base, cost_of(base))
     level, best = [start], start
     found: list[Suggestion] = []
     for _ in range(_MOST_CHANGES):
@@ -161,15 +162,17 @@ def _resident(kernel: Kernel) -> int:
 def _suggestion(
     program: Program, spec: Spec, candidate: _Candidate, taken: Collection[str] = ()
 ) -> Suggestion | None:
-    """The candidate as a schedule of the file, if the front end accepts that text.
+    """The candidate as a schedule of the file, if the front end reads that text as what was tried.
 
     Names that are `taken` are those of suggestions that are to stand beside it.
     """
-    name = _free_name(spec.schedule.name, {*program.declared, *taken})
+    name = _free_name(program, spec, taken)
     text = schedule_text(name, spec.schedule.name, candidate.changes)
     try:
         checked = loads(_with(program, text), program.source.name).spec(name, spec.target.name)
     except GemmError:
+        return None
+    if checked.schedule != replace(candidate.kernel.spec.schedule, name=name):
         return None
     return Suggestion(
         name,
@@ -182,8 +185,17 @@ def _suggestion(
     )
 
 
-def _free_name(parent: str, taken: Collection[str]) -> str:
-    return next(name for number in count(1) if (name := f"{parent}{_SUFFIX}_{number}") not in taken)
+def _free_name(program: Program, spec: Spec, taken: Collection[str]) -> str:
+    """A name made of the schedule's, cut where it would be too long, whose function no other one has."""
+    problem = spec.problem.name
+    functions = {f"{declared.problem.name}_{name}" for name, declared in program.declared.items()}
+    functions |= {f"{problem}_{name}" for name in taken}
+    for number in count(1):
+        end = f"{_SUFFIX}_{number}"
+        name = spec.schedule.name[: MAX_NAME - len(end)].rstrip("_") + end
+        if name not in program.declared and f"{problem}_{name}" not in functions:
+            return name
+    raise AssertionError("numbers do not end")
 
 
 def _with(program: Program, text: str) -> str:
@@ -192,13 +204,17 @@ def _with(program: Program, text: str) -> str:
 
 
 def as_diff(program: Program, suggestion: Suggestion) -> str:
-    """The change of the file that adds the suggested schedule, as a unified diff."""
-    old, new = program.source.text, _with(program, suggestion.text)
-    name = program.source.name
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), name, name, n=2
+    """The change of the file that adds the suggested schedule, as a unified diff that tools can apply."""
+    newline = program.source.newline
+    old, new = (
+        # A diff has lines of the file, whatever else in one may look like the end of a line.
+        list(StringIO(text.replace("\n", newline), newline="\n"))
+        for text in (program.source.text, _with(program, suggestion.text))
     )
-    return "".join(lines)
+    # Without a tab, tools take a name to end at its first space.
+    name = program.source.name + ("\t" if " " in program.source.name else "")
+    lines = difflib.unified_diff(old, new, name, name, n=2)
+    return "".join(line if line.endswith("\n") else f"{line}{_NO_END}" for line in lines)
 
 
 def wants(accesses: Sequence[Access]) -> set[Want]:
@@ -219,7 +235,7 @@ def mended(program: Program, spec: Spec, accesses: Sequence[Access]) -> dict[Wan
     wanted = wants(accesses)
     if not wanted:
         return {}
-    options = options_of(program.declared[spec.schedule.name].entries)
+    options = program.options(spec.schedule.name, spec.target)
     base = build(spec)
     before, now = _by_want(base), cost_of(base)
     found: dict[Want, list[tuple[tuple[object, ...], _Candidate]]] = {}

@@ -37,10 +37,11 @@ def machine_code(kernel: Kernel, source: CudaSource, shape: Shape) -> tuple[Comp
         return compiled(kernel, source, build(source), shape), ""
     except ToolError as problem:
         finding = problem.diagnostics[0]
-        helps = [note.text for note in finding.notes if note.label == "help"]
-        return None, "; ".join([finding.message, *helps])
+        # Of all that a tool said, its first line.
+        more = [note.text.split("\n")[0] for note in finding.notes if note.label in ("it said", "help")]
+        return None, "; ".join([finding.message, *more])
     except CannotEvaluate as problem:
-        return None, f"the machine code has something unknown: {problem}"
+        return None, f"the machine code is not understood: {problem}"
 
 
 class Trials:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gemmdsl.analysis.access import Access, Count, Kind, Space, summed
+from gemmdsl.analysis.access import KINDS, Access, Count, Kind, Space, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.roofline import Roofline
@@ -145,12 +145,7 @@ def _spills(compiled: Compiled, kernel: Kernel) -> Iterator[Finding]:
 
 def _differences(accesses: Sequence[Access], compiled: Compiled) -> Iterator[Finding]:
     """Where the machine code makes other accesses than the schedule asks for."""
-    pairs: tuple[tuple[Space, Kind], ...] = (
-        ("shared", "load"),
-        ("shared", "store"),
-        ("global", "load"),
-        ("global", "store"),
-    )
+    pairs = [(space, kind) for space, kinds in KINDS.items() for kind in kinds]
     operands: tuple[OperandName, ...] = ("A", "B", "C")
     for space, kind in pairs:
         for operand in operands:
@@ -178,10 +173,10 @@ def _of(accesses: Sequence[Access], operand: OperandName) -> list[Access]:
 
 
 def _widths(accesses: Sequence[Access], space: Space, kind: Kind, operand: OperandName) -> dict[int, int]:
-    """Requests by width."""
+    """Requests by width, where there are any."""
     found: dict[int, int] = {}
     for access in _of(accesses, operand):
-        if (access.space, access.kind) == (space, kind):
+        if (access.space, access.kind) == (space, kind) and access.total.requests:
             found[access.width] = found.get(access.width, 0) + access.total.requests
     return found
 

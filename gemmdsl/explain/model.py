@@ -23,7 +23,7 @@ from gemmdsl.explain.findings import Finding, findings
 from gemmdsl.ir import Kernel, Path
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
-from gemmdsl.target import TARGETS
+from gemmdsl.target import MAX_BLOCKS, TARGETS
 
 # How many changes were tried, of how many.
 Progress = Callable[[int, int], None]
@@ -78,7 +78,8 @@ def model(
 
     With `compile`, machine code is looked at too if there is a toolkit; with `suggest` also that of changes
     which mend something, so that none is praised that gains nothing: `progress` is told how many of them are
-    done.  GemmError when an assumption of the schedule does not hold for the shape.
+    done.  GemmError when an assumption of the schedule does not hold for the shape, or a grid cannot have as
+    many blocks.
     """
     last = steps(spec)[-1]
     kernel = last.kernel
@@ -93,6 +94,10 @@ def model(
             ]
         )
     source = emit(kernel, last.proofs)
+    needed = source.plan.grid(shape.m, shape.n)[0]
+    if needed > MAX_BLOCKS:
+        text = f"{shape} needs {needed:,} blocks, more than a grid can have"
+        raise GemmError([error("G733", text, most=f"{MAX_BLOCKS:,}")])
     places = source_map(source.text)
     accesses = written(kernel, shape, places)
     machine, reason = machine_code(kernel, source, shape) if compile else (None, "it was not asked for")
@@ -105,11 +110,11 @@ def model(
         best, better = {want: Mend(found[0]) for want, found in mends.items()}, None
     estimated = estimated_registers(kernel)
     registers = machine.usage.registers if machine is not None else estimated
-    occupancies = _occupancies(kernel, registers)
+    occupied = occupancies(kernel, registers)
     roof = roofline(
         kernel,
         shape,
-        occupancies[0],
+        occupied[0],
         machine.accesses if machine is not None else accesses,
         machine.instructions if machine is not None else None,
     )
@@ -125,13 +130,13 @@ def model(
         no_machine=reason,
         estimated=estimated,
         registers=registers,
-        occupancies=occupancies,
+        occupancies=occupied,
         roofline=roof,
         findings=findings(
             kernel,
             accesses,
             machine,
-            occupancies[0],
+            occupied[0],
             roof,
             best,
         ),
@@ -160,13 +165,9 @@ def _tried(
     return best, tuple(better)
 
 
-def _occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:
+def occupancies(kernel: Kernel, registers: int) -> tuple[Occupancy, ...]:
     """Of the schedule's target first, then of the others in the order of the table."""
     own = kernel.spec.target
     others = (target for target in TARGETS.values() if target != own)
     threads = kernel.threads.threads.value
-    return tuple(
-        occupancy(target, threads, registers, kernel.shared_bytes)
-        for target in (own, *others)
-        if kernel.shared_bytes <= target.shared_per_block
-    )
+    return tuple(occupancy(target, threads, registers, kernel.shared_bytes) for target in (own, *others))

@@ -12,9 +12,9 @@ from gemmdsl.launch_errors import check_range, from_status, meets_output, scalar
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
+from gemmdsl.target import MAX_BLOCKS
 from gemmdsl.toolchain.nvcc import Cubin
 
-_INT_MAX = 2**31 - 1
 _MOST_KERNELS = 256
 # What the driver packs: C's int, float and pointer.
 _FORMATS = {"int": "i", "float": "f"}
@@ -69,7 +69,7 @@ def choose(
     entry = plan.select(arguments)
     if entry is None:
         raise from_status(Status.PRECONDITION, source, arguments)
-    if plan.grid(arguments["M"], arguments["N"])[0] > _INT_MAX:
+    if plan.grid(arguments["M"], arguments["N"])[0] > MAX_BLOCKS:
         raise from_status(Status.TOO_LARGE, source, arguments)
     return entry
 

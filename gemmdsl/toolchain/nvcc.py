@@ -21,6 +21,8 @@ _NO_HOST_COMPILER = re.compile(
     r"(gcc|g\+\+|cc1plus|clang\+\+)'?: (No such file|not found)|Failed to preprocess host compiler"
     r"|unsupported (GNU|clang) version|Cannot find compiler"
 )
+# What a cubin begins with.
+_ELF = b"\x7fELF"
 # A compiler repeats itself: the first lines say what is wrong.
 _MESSAGE_LINES = 30
 
@@ -106,7 +108,11 @@ def _compile(
             if _NO_HOST_COMPILER.search(said):
                 raise no_host_compiler(shown)
             raise refused("nvcc", f"the CUDA text for {target}", outcome.status, shown)
-        return (folder / f"kernel.{kind}").read_bytes(), said
+        made = folder / f"kernel.{kind}"
+        data = made.read_bytes() if made.exists() else b""
+        if not data or (kind == "cubin" and not data.startswith(_ELF)):
+            raise refused("nvcc", f"the CUDA text for {target}", outcome.status, f"{said}it made no {kind}")
+        return data, said
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,11 +141,38 @@ def test_idle_lanes_cost_nothing() -> None:
         ("load", 4, [-2] * 32, "not negative"),
         ("fetch", 4, [0] * 32, "load, a store or a copy"),
         ("copy", 4, [0] * 32, "reads from"),
+        ("load", 4.0, [0] * 32, "4, 8 or 16"),
+        ("load", True, [0] * 32, "4, 8 or 16"),
+        ("load", 4, [0.5] * 32, "whole numbers"),
+        ("load", 4, [float("nan")] * 32, "whole numbers"),
+        ("load", 4, [None] * 32, "whole numbers"),
+        ("load", 4, ["1"] * 32, "whole numbers"),
+        ("load", 4, [True] * 32, "whole numbers"),
+        ("load", 4, [1 << 63] * 32, "below 2\\^63"),
+        ("load", 4, [1 << 80] * 32, "below 2\\^63"),
+        ("load", 4, 7, "32 lanes"),
     ],
 )
 def test_refuses_what_is_no_access(kind: AccessKind, width: int, words: list[int], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wavefronts(kind, width, words)
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [([-2] * 32, "not negative"), ([1] * 32, "multiples of 2"), ([0] * 5, "32 lanes"), ([0.0] * 32, "whole")],
+)
+def test_refuses_what_no_copy_reads(sources: list[int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wavefronts("copy", 8, [2 * lane for lane in range(32)], sources)
+
+
+def test_numbers_of_any_whole_type_are_addresses() -> None:
+    expected = wavefronts("store", 8, [2 * lane for lane in range(32)])
+    for kind in (np.int8, np.uint8, np.int32, np.uint64):
+        assert wavefronts("store", 8, np.arange(0, 64, 2, dtype=kind)) == expected  # type: ignore[arg-type]
+    highest = (1 << 63) - 4
+    assert wavefronts("load", 16, [highest] * 32) == (2, 2)
 
 
 @given(st.sampled_from((4, 8, 16)), st.lists(st.integers(0, 200), min_size=32, max_size=32))

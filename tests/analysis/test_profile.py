@@ -260,7 +260,7 @@ def test_the_main_kernel_is_profiled_among_those_of_a_call() -> None:
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in asked
 
 
-@pytest.mark.parametrize("text", ["", "==ERROR== no permission\n", '"ID","Kernel Name"\n"",""\n', source()])
+@pytest.mark.parametrize("text", ["", "==ERROR== no permission\n", source()])
 def test_no_report_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no table"):
         read_report(text, "sgemm_v3_fast")
@@ -269,6 +269,46 @@ def test_no_report_is_refused(text: str) -> None:
 def test_a_line_that_never_ends_is_refused() -> None:
     with pytest.raises(ValueError, match="field larger"):
         read_report("x" * 200_000, "sgemm_v3_fast")
+
+
+def test_numbers_are_in_base_units() -> None:
+    """Times are scaled by default, and other numbers may be."""
+    head = '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","launch__registers_per_thread"\n'
+    for units, time, moved in (
+        ("ns,byte,register/thread", 5.0, 7.0),
+        ("us,Kbyte,register/thread", 5e3, 7e3),
+        ("msecond,Mbyte,register/thread", 5e6, 7e6),
+        ("s,Gbyte,register/thread", 5e9, 7e9),
+    ):
+        found = read_report(f'{head}"","",{units}\n"0","v3","5","7","9"\n', "v3").counters
+        assert found == {
+            "ID": 0.0,
+            "gpu__time_duration.sum": time,
+            "dram__bytes.sum": moved,
+            "launch__registers_per_thread": 9.0,
+        }
+
+
+@pytest.mark.parametrize("cell", ["nan", "inf", "-inf", "1e999", "1_000", "", "n/a", "(!) n/a", "0x10"])
+def test_what_is_no_number_is_no_counter(cell: str) -> None:
+    text = (
+        f'\N{ZERO WIDTH NO-BREAK SPACE}"ID","Kernel Name","a","b"\n"","","",""\n"0","v3","{cell}","1,234.5"\n'
+    )
+    assert read_report(text, "v3").counters == {"ID": 0.0, "b": 1234.5}
+
+
+@pytest.mark.parametrize("cell", ["nan", "inf", "many"])
+def test_what_is_no_count_is_refused(cell: str) -> None:
+    text = table(COUNTERS) + source().replace('"4194304"', f'"{cell}"')
+    with pytest.raises(ValueError, match=f"`{cell}` is no number"):
+        read_report(text, "sgemm_v3_fast")
+
+
+def test_a_table_that_was_cut_off_is_told() -> None:
+    text = table(COUNTERS)
+    for cut in (text[: text.rindex(",")], '"ID","Kernel Name"\n"",""\n'):
+        with pytest.raises(ValueError, match="no whole row"):
+            read_report(cut, "sgemm_v3_fast")
 
 
 def run(*words: str) -> tuple[int, str, str]:
@@ -285,6 +325,29 @@ def test_a_wrong_report_is_told(tmp_path: Path) -> None:
     assert (code, "it has more than" in errors) == (1, True)
     code, _, errors = run("-s", "v0_naive", "--shape", "64", "--report", str(tmp_path / "none.csv"))
     assert (code, "cannot read" in errors) == (1, True)
+
+
+def test_a_report_without_counters_is_no_comparison(tmp_path: Path) -> None:
+    path = tmp_path / "report.csv"
+    path.write_text(table({"another": "5", "smsp__inst_executed.sum": "n/a"}), encoding="utf-8")
+    for form in ("text", "json"):
+        code, shown, errors = run("-s", "v3", "--report", str(path), "--output-format", form)
+        assert (code, shown) == (1, "")
+        assert "G732" in errors
+        assert "has none of the counters that are compared" in errors
+
+
+def test_what_is_not_launched_is_not_profiled() -> None:
+    for shape in ("0", "0x5x5", "5x0x5"):
+        code, shown, errors = run("-s", "v0_naive", "--shape", shape, "--script")
+        assert (code, shown) == (1, "")
+        assert "G734" in errors
+
+
+def test_a_script_compares_nothing() -> None:
+    code, _, errors = run("-s", "v0_naive", "--script", "--report", "some.csv")
+    assert code == 2
+    assert "leave --report out" in errors
 
 
 def test_a_report_is_shown(tmp_path: Path) -> None:

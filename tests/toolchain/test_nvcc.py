@@ -119,6 +119,14 @@ def test_a_compiler_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "it said: nothing" in str(caught.value)
 
 
+@pytest.mark.parametrize("made", ["exit 0", "for last; do :; done; echo text > $last; echo odd >&2"])
+def test_a_compiler_that_makes_no_cubin(made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(tmp_path, monkeypatch, made)
+    with pytest.raises(ToolError, match="it made no cubin") as caught:
+        compile_cubin(KERNEL, "sm_80")
+    assert code(caught) == "G905"
+
+
 def test_long_messages_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path, monkeypatch, "seq 1 500 >&2; exit 2")
     with pytest.raises(ToolError) as caught:

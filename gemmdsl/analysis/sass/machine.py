@@ -222,6 +222,17 @@ class _Machine:
 
     def _prepared(self, index: int) -> Step | None:
         instruction = self.code[index]
+        try:
+            return self._meant(index, instruction)
+        except CannotEvaluate as reason:
+            # It may never be reached: padding after the end, a path that the arguments rule out.
+            return _failing(str(reason))
+        except (IndexError, ValueError, StopIteration):
+            # Another release of the disassembler may write operands in another way.
+            return _failing(f"operands of {instruction.opcode}")
+
+    def _meant(self, index: int, instruction: Instruction) -> Step | None:
+        """What an instruction does, but for those that say where to go on; CannotEvaluate as `step`."""
         mnemonic = instruction.mnemonic
         if mnemonic in _CONTROL:
             return None
@@ -231,11 +242,7 @@ class _Machine:
             return self._memory(index)
         if mnemonic == "LDGSTS":
             return self._copy(index)
-        try:
-            return step(instruction)
-        except CannotEvaluate as reason:
-            # It may never be reached: padding after the end, a path that the arguments rule out.
-            return _failing(str(reason))
+        return step(instruction)
 
     def _meeting(self, instruction: Instruction) -> Step:
         """Who is to meet at a convergence barrier."""
