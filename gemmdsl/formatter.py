@@ -167,9 +167,8 @@ def _setting(setting: syntax.Setting) -> str:
             return f"lanes {_extents(extents)}" + (f" {order.text}" if order else "")
         case syntax.Thread(extents, piece):
             return f"thread {_extents(extents)}" + (f" as {_extents(piece)}" if piece else "")
-        case syntax.Buffers(count, asynchronous, step):
-            at = f" at {step.value}" if step else ""
-            return f"buffers {count.value}{' async' * asynchronous}{at}"
+        case syntax.Buffers(count, asynchronous, at):
+            return f"buffers {count.value}{' async' * asynchronous}{''.join(map(_steps, at))}"
         case syntax.Fragments(count, first):
             return f"fragments {count.value}" + (f" {first.text} first" if first else "")
         case syntax.Fma(along, snake):
@@ -211,3 +210,8 @@ def _item(item: syntax.Item | syntax.ItemReset) -> str:
 
 def _extents(extents: syntax.Extents) -> str:
     return " x ".join(str(number.value) for number in extents.numbers)
+
+
+def _steps(at: syntax.CopyStepsOf) -> str:
+    operand = f" {at.operand.text}" if at.operand else ""
+    return f"{operand} at {' '.join(str(step.value) for step in at.steps)}"

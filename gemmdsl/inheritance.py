@@ -14,7 +14,7 @@ from gemmdsl import syntax
 from gemmdsl.rules_options import Extents, FmaAxis, Options, RasterAxis, StageOptions
 from gemmdsl.rules_sizes import MAX_MULTIPLE
 from gemmdsl.source import Span
-from gemmdsl.spec import Assumption, Axis, LaneOrder, OperandName, StagedName
+from gemmdsl.spec import Assumption, Axis, CopySteps, LaneOrder, OperandName, StagedName
 from gemmdsl.suggest import nearest
 
 Report = Callable[..., None]
@@ -24,7 +24,7 @@ Value = (
     | Extents
     | tuple[Extents, LaneOrder]
     | tuple[Extents, Extents | None]
-    | tuple[int, bool, int]
+    | tuple[int, bool, CopySteps]
     | tuple[int, StagedName]
     | tuple[int, bool]
     | tuple[FmaAxis, bool]
@@ -101,7 +101,7 @@ def options_of(entries: Entries) -> Options:
     found = {key: cast(Any, entry.value) for key, entry in entries.items()}
     thread, piece = found.get("thread", (None, None))
     lanes, lane_order = found.get("lanes", (None, LaneOrder.ROW))
-    buffers, asynchronous, copy_step = found.get("buffers", (None, False, 0))
+    buffers, asynchronous, copy_steps = found.get("buffers", (None, False, CopySteps()))
     fragments, read_first = found.get("fragments", (None, "A"))
     fma_along, fma_snake = found.get("fma", (None, False))
     raster, raster_along = found.get("raster", (None, "M"))
@@ -134,7 +134,7 @@ def options_of(entries: Entries) -> Options:
         c_vector=found.get("C.vector"),
         buffers=buffers,
         asynchronous=asynchronous,
-        copy_step=copy_step,
+        copy_steps=copy_steps,
         fragments=fragments,
         read_first=read_first,
         fma_along=fma_along,
@@ -212,10 +212,10 @@ class _Merge:
                     self._put("thread", (numbers, pieces), text, option)
             case syntax.StageDecl():
                 self._stage(setting, option)
-            case syntax.Buffers(count, asynchronous, step):
-                text = f"buffers {count.value}{' async' * asynchronous}"
-                text += f" at {step.value}" if step else ""
-                self._put("buffers", (count.value, asynchronous, step.value if step else 0), text, option)
+            case syntax.Buffers(count, asynchronous, at):
+                steps = _copy_steps(at)
+                text = f"buffers {count.value}{' async' * asynchronous}{steps}"
+                self._put("buffers", (count.value, asynchronous, steps), text, option)
             case syntax.Fragments(count, first):
                 read_first = cast(StagedName, first.text) if first else "A"
                 text = f"fragments {count.value}" + (f" {read_first} first" if first else "")
@@ -399,3 +399,9 @@ def _place(entry: Entry) -> tuple[Span, str, int, bool]:
 
 def _x(extents: Extents) -> str:
     return " x ".join(map(str, extents))
+
+
+def _copy_steps(at: tuple[syntax.CopyStepsOf, ...]) -> CopySteps:
+    found = {of.operand.text if of.operand else "": tuple(step.value for step in of.steps) for of in at}
+    both = found.get("", (0,))
+    return CopySteps(found.get("A", both), found.get("B", both))

@@ -89,12 +89,15 @@ class AsyncCopyTile:
     """Global memory -> shared slot by asynchronous copies of the group that the next CommitGroup closes.
 
     The slot may change at any time until the issuing thread waits for the group; others see it after a
-    barrier that follows the wait.
+    barrier that follows the wait.  The copies are one of `batches` batches of a thread's share of the tile;
+    `batch` counts from 0.
     """
 
     operand: StagedName
     tile: Expr
     slot: Expr | None
+    batch: int = 0
+    batches: int = 1
 
 
 @dataclass(frozen=True, slots=True)

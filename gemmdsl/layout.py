@@ -19,6 +19,8 @@ from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
 
 START_OF_K = Int(0)
+# Which batch of a tile\'s copies a function issues, and of how many: known where it is called.
+BATCH, BATCHES = Var("BATCH"), Var("BATCHES")
 WARP_SIZE = Named("WARP_SIZE", Int(LANES_PER_WARP))
 
 
@@ -331,6 +333,13 @@ class CopyMap:
     @property
     def copy(self) -> Var:
         return Var("copy", self.copies.value)
+
+    def batch(self, batch: Expr, batches: Expr) -> tuple[Expr, Expr]:
+        """The first copy of a batch, and the one after its last; `batch` counts from 0.
+
+        Batches are as equal as can be, and may have no copy where there are more batches than copies.
+        """
+        return batch * self.copies // batches, (batch + 1) * self.copies // batches
 
     def walk(self) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]] | None:
         """(strided, contiguous) coordinates of the thread's first copy, and the way from there to `copy`.

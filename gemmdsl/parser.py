@@ -343,8 +343,15 @@ class _Builder(Transformer[Token, object]):
         return syntax.StageDecl("store", _name(children[0]), tuple(children[1:]), _place(meta))
 
     def buffers(self, meta: Meta, children: list[Any]) -> syntax.Buffers:
-        step = _number(children[2]) if len(children) == 3 else None
-        return syntax.Buffers(_number(children[0]), len(children) > 1, step, _place(meta))
+        return syntax.Buffers(_number(children[0]), len(children) > 1, tuple(children[2:]), _place(meta))
+
+    def copy_steps(self, meta: Meta, children: list[Any]) -> syntax.CopyStepsOf:
+        return syntax.CopyStepsOf(None, tuple(map(_number, children)), _place(meta))
+
+    def copy_steps_a(self, meta: Meta, children: list[Any]) -> syntax.CopyStepsOf:
+        return syntax.CopyStepsOf(_name(children[0]), tuple(map(_number, children[1:])), _place(meta))
+
+    copy_steps_b = copy_steps_a
 
     def fragments(self, meta: Meta, children: list[Any]) -> syntax.Fragments:
         first = _name(children[1]) if len(children) == 2 else None

@@ -98,7 +98,8 @@ def headline(statement: Stmt) -> str:
         case StoreTile():
             return f"store {statement.operand} registers{_into(statement.slot)}"
         case AsyncCopyTile():
-            return f"async copy {statement.operand}[{to_c(statement.tile)}]{_into(statement.slot)}"
+            batch = f" batch {statement.batch} of {statement.batches}" if statement.batches > 1 else ""
+            return f"async copy {statement.operand}[{to_c(statement.tile)}]{batch}{_into(statement.slot)}"
         case CommitGroup():
             return "commit group"
         case WaitGroups():

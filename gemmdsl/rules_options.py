@@ -6,7 +6,7 @@ from the syntax, repairs vary one, and a search draws one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
@@ -14,6 +14,7 @@ from gemmdsl.spec import (
     WIDTHS,
     Assumption,
     Axis,
+    CopySteps,
     LaneOrder,
     Order,
     Problem,
@@ -56,7 +57,7 @@ class Options:
     c_vector: int | None = None
     buffers: int | None = None
     asynchronous: bool = False
-    copy_step: int = 0
+    copy_steps: CopySteps = field(default_factory=CopySteps)
     fragments: int | None = None
     read_first: StagedName = "A"
     fma_along: FmaAxis | None = None
@@ -107,7 +108,7 @@ def derive(name: str, options: Options, problem: Problem) -> Schedule:
         c_vector=1 if options.c_vector is None else options.c_vector,
         buffers=1 if options.buffers is None else options.buffers,
         asynchronous=options.asynchronous,
-        copy_step=options.copy_step,
+        copy_steps=options.copy_steps,
         fragments=1 if options.fragments is None else options.fragments,
         read_first=options.read_first,
         fma_along=options.fma_along or "N",

@@ -25,7 +25,7 @@ from gemmdsl.rules_sizes import (
     MAX_RASTER,
     MAX_SPLITS,
 )
-from gemmdsl.spec import WIDTHS, Assumption, LaneOrder, Problem
+from gemmdsl.spec import WIDTHS, Assumption, CopySteps, LaneOrder, Problem
 from gemmdsl.target import TARGETS, WARP_SIZE, Target
 
 MAX_THREAD_SIDE = 32
@@ -208,13 +208,18 @@ def _buffers(options: Options) -> Iterator[Candidate]:
     now = 1 if options.buffers is None else options.buffers
     tried = [(count, flag) for count in range(1, MAX_BUFFERS + 1) for flag in (False, True)]
     last = max(0, options.block[2] - 2) if len(options.block) == 3 else 0
-    steps = dict.fromkeys((options.copy_step, max(0, min(options.copy_step, last)), 0))
+    now_at = options.copy_steps
+    nearest = CopySteps(
+        *(tuple(sorted(max(0, min(step, last)) for step in at)) for at in (now_at.a, now_at.b))
+    )
+    first = CopySteps(nearest.a[:1], nearest.b[:1])
+    steps = dict.fromkeys((now_at, nearest, first, CopySteps()))
     for count, flag in sorted(
         tried, key=lambda pair: abs(pair[0] - now) + 2 * (pair[1] != options.asynchronous)
     ):
-        for step in steps if flag else (0,):
-            text = f"buffers {count}{' async' * flag}" + (f" at {step}" if step else "")
-            yield text, replace(options, buffers=count, asynchronous=flag, copy_step=step)
+        for at in steps if flag else (CopySteps(),):
+            text = f"buffers {count}{' async' * flag}{at}"
+            yield text, replace(options, buffers=count, asynchronous=flag, copy_steps=at)
 
 
 def _fragments(options: Options) -> Iterator[Candidate]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from gemmdsl.rules_case import Case, Findings, rule
-from gemmdsl.spec import Schedule, Stage
+from gemmdsl.spec import Schedule, Stage, StagedName
 
 
 @rule(
@@ -258,13 +260,15 @@ def fragments_ahead(case: Case) -> Findings:
 
 @rule(
     "G412",
-    "at >= 1 needs fragments 2",
-    "copies cannot be issued at step {step}: with one set of fragments the steps of a tile are one loop",
+    "at >= 1, or several steps, need fragments 2",
+    "copies cannot be issued{steps}: with one set of fragments the steps of a tile are one loop",
     ("buffers", "fragments"),
 )
 def steps_need_fragments(case: Case) -> Findings:
-    if case.schedule.copy_step > 0 and case.schedule.fragments == 1:
-        yield ("buffers", "fragments"), {"step": case.schedule.copy_step}
+    steps = case.schedule.copy_steps
+    several = max(len(steps.a), len(steps.b)) > 1
+    if (several or max(steps.all) > 0) and case.schedule.fragments == 1:
+        yield ("buffers", "fragments"), {"steps": str(case.schedule.copy_steps)}
 
 
 @rule(
@@ -277,8 +281,39 @@ def copy_step_range(case: Case) -> Findings:
     s = case.schedule
     last = max(0, s.block_k - 2)
     # Without a second set of fragments a step other than 0 is a finding of its own.
-    if s.staged and (s.copy_step < 0 or (s.fragments > 1 and s.copy_step > last)):
-        yield ("buffers", "block"), {"step": s.copy_step, "last": last}
+    wrong = (step for step in s.copy_steps.all if step < 0 or (s.fragments > 1 and step > last))
+    if s.staged and (step := next(wrong, None)) is not None:
+        yield ("buffers", "block"), {"step": step, "last": last}
+
+
+@rule(
+    "G424",
+    "at: steps ascend",
+    "copies of {name} cannot be issued at step {step} after those at step {before}",
+    ("buffers",),
+)
+def copy_steps_ascend(case: Case) -> Findings:
+    names: tuple[StagedName, ...] = ("A", "B")
+    for name in names:
+        steps = case.schedule.copy_steps.of(name)
+        for before, step in pairwise(steps):
+            if step < before:
+                yield ("buffers",), {"name": name, "before": before, "step": step}
+                break
+
+
+@rule(
+    "G425",
+    "at: no more steps than words of the tile for a thread",
+    "{steps} steps issue copies of {name}, of which a thread has {words} words in each K tile",
+    ("buffers", "block"),
+)
+def copy_steps_have_copies(case: Case) -> Findings:
+    s = case.schedule
+    for name, _, tile in case.staged:
+        steps, words = len(s.copy_steps.of(name)), -(-tile.rows * tile.cols // max(1, s.threads))
+        if steps > words:
+            yield ("buffers", "block"), {"name": name, "steps": steps, "words": words}
 
 
 @rule(
@@ -359,6 +394,8 @@ STAGING = (
     fragments_ahead,
     steps_need_fragments,
     copy_step_range,
+    copy_steps_ascend,
+    copy_steps_have_copies,
     unroll_needs_k,
     unroll_divides,
     unrolled_turns,

@@ -174,6 +174,42 @@ class Assumption:
 
 
 @dataclass(frozen=True, slots=True)
+class CopySteps:
+    """The steps of a K tile in which asynchronous copies of each operand are issued.
+
+    With several steps a thread's copies of a tile are dealt to them in batches as equal as can be, in order.
+    """
+
+    a: tuple[int, ...] = (0,)
+    b: tuple[int, ...] = (0,)
+
+    def of(self, operand: StagedName) -> tuple[int, ...]:
+        return self.a if operand == "A" else self.b
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (*self.a, *self.b)
+
+    @property
+    def together(self) -> int | None:
+        """The one step in which all copies are issued; None where there are several."""
+        return self.a[0] if self.a == self.b and len(self.a) == 1 else None
+
+    def __str__(self) -> str:
+        """As behind `async`: "" for the first step, else ` at 2` or ` A at 0 2 B at 4`."""
+        if self.together == 0:
+            return ""
+        if self.a == self.b:
+            return f" at {_listed(self.a)}"
+        named = (("A", self.a), ("B", self.b))
+        return "".join(f" {name} at {_listed(steps)}" for name, steps in named if steps != (0,))
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return " ".join(map(str, numbers))
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """How one kernel computes the problem.
 
@@ -182,10 +218,10 @@ class Schedule:
     per axis, spread over the warp (or block) tile with equal strides; piece == thread is one solid tile.
 
     `fragments` sets of registers hold the operands of an FMA step; with two of them, asynchronous copies are
-    issued in step `copy_step` of a K tile.  The fragment of `read_first` is read before the other one.  FMAs
-    follow each other along a row (`fma_along` N) or a column, every other one backwards with `fma_snake`.
-    `unroll` steps of a K tile follow each other before the loop over them jumps; None is all of them.  Blocks
-    go through `raster` rows of tiles of C at a time, or columns with `raster_along` N.
+    issued in the steps `copy_steps` of a K tile.  The fragment of `read_first` is read before the other one.
+    FMAs follow each other along a row (`fma_along` N) or a column, every other one backwards with
+    `fma_snake`.  `unroll` steps of a K tile follow each other before the loop over them jumps; None is all of
+    them.  Blocks go through `raster` rows of tiles of C at a time, or columns with `raster_along` N.
 
     K of each tile of C is shared among `split_k` blocks, whose products are added to C one by one with
     `split_atomic`, else by a second kernel in a fixed order.
@@ -207,7 +243,7 @@ class Schedule:
     c_vector: int = 1
     buffers: int = 1
     asynchronous: bool = False
-    copy_step: int = 0
+    copy_steps: CopySteps = CopySteps()
     fragments: int = 1
     read_first: StagedName = "A"
     fma_along: Literal["M", "N"] = "N"

@@ -171,12 +171,21 @@ class StageDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyStepsOf:
+    """`at 2`, or `A at 0 2 4`: the steps are those of `operand`, of both without one."""
+
+    operand: Name | None
+    steps: tuple[Number, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Buffers:
-    """`buffers 4 async at 2`: `step` is what follows `at`."""
+    """`buffers 4 async at 2`, `buffers 4 async A at 0 2 B at 4`."""
 
     count: Number
     asynchronous: bool
-    step: Number | None
+    at: tuple[CopyStepsOf, ...]
     span: Span
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer
-from gemmdsl.ir import AsyncCopyTile, Kernel, Staging, walk
+from gemmdsl.index import Int
+from gemmdsl.ir import AsyncCopyTile, Equal, If, Kernel, Staging, walk
 from gemmdsl.layout import AxisMap, CopyMap
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 
@@ -37,6 +38,8 @@ def checks(kernel: Kernel, text: Printer) -> tuple[Check, ...]:
         found.append(Check(turns, "sets of fragments take turns from tile to tile"))
     if "COPY_STEP" in text.used:
         found.append(Check("COPY_STEP < BLOCK_K - 1", "the step that issues copies is one of the loop"))
+    elif last := max(_copy_steps(kernel), default=0):
+        found.append(Check(f"{last} < BLOCK_K - 1", "steps that issue copies are of the loop"))
     return tuple(found)
 
 
@@ -84,3 +87,11 @@ def _copy_checks(copy: CopyMap, what: str, text: Printer) -> Iterator[Check]:
     elif threads % copy.row_vectors.value == 0:
         whole_rows = f"{text(copy.threads)} % {text(copy.row_vectors)} == 0"
         yield Check(whole_rows, f"{what} of {name} step by whole rows")
+
+
+def _copy_steps(kernel: Kernel) -> Iterator[int]:
+    """The steps of a K tile that issue asynchronous copies and go by their number in the text."""
+    for statement in walk(kernel.body):
+        match statement:
+            case If(Equal(right=Int(value=step))):
+                yield step

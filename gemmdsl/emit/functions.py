@@ -36,16 +36,21 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: its name, the flags of the path that it depends on, its parameters."""
+    """A function: its name, the flags of the path that it depends on, its parameters.
+
+    `numbers` are what a call says in angle brackets besides flags.
+    """
 
     name: str
     flags: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+    numbers: tuple[str, ...] = ()
 
     @property
     def template(self) -> str:
-        """The line before it, empty where it depends on no flag."""
-        return f"template <{', '.join(f'bool {flag}' for flag in self.flags)}>" if self.flags else ""
+        """The line before it, empty where nothing is said in angle brackets."""
+        listed = (*(f"bool {flag}" for flag in self.flags), *(f"int {name}" for name in self.numbers))
+        return f"template <{', '.join(listed)}>" if listed else ""
 
     @property
     def signature(self) -> str:
@@ -56,9 +61,13 @@ class Function:
         """The names that a call mentions, where all arguments are the usual ones."""
         return frozenset(self.flags) | names_in(*(p.argument for p in self.parameters))
 
-    def call(self, **arguments: str) -> str:
-        """A call; `arguments` by the name of their parameter, the usual one for others."""
-        return self.call_with(f"<{', '.join(self.flags)}>" if self.flags else "", **arguments)
+    def call(self, *numbers: str, **arguments: str) -> str:
+        """A call; `arguments` by the name of their parameter, the usual one for others.
+
+        `numbers` are those of the function, in their order; others are left out.
+        """
+        listed = (*self.flags, *numbers[: len(self.numbers)])
+        return self.call_with(f"<{', '.join(listed)}>" if listed else "", **arguments)
 
     def call_with(self, flags: str, **arguments: str) -> str:
         """A call with flags of the caller's own, in angle brackets."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmdsl.emit.functions import Function, Parameter, function, names_in
 from gemmdsl.emit.printing import PART_LD, Printer, address
 from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left, whole_exists
 from gemmdsl.index import Expr, Int, Var, constant
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
-from gemmdsl.layout import START_OF_K, AxisMap, CopyMap
+from gemmdsl.layout import BATCH, BATCHES, START_OF_K, AxisMap, CopyMap
 from gemmdsl.spec import Axis, Operand, OperandName
 
 
@@ -71,6 +71,8 @@ class CopyView:
     vector: str
     store: str
     copies: str
+    first_copy: str
+    end_copy: str
     vectors: str
     vector_index: str
     partial: bool
@@ -134,6 +136,7 @@ class StageView:
     uses_store: bool
     uses_copy: bool
     uses_async: bool
+    batched: bool
 
     def share(self, name: str, of: str = "") -> str:
         """Declares an array of a thread's share of a tile, or with `of` "&" a reference to one."""
@@ -169,7 +172,8 @@ class StageView:
     @property
     def copy_async(self) -> Function:
         used = self._used(*(copy.used_by_copy for copy in self.maps), names_in(self.step), {"to", "from"})
-        return function(f"copy_{self.lower}_async", self.flags, self._parameters("float* to"), used)
+        found = function(f"copy_{self.lower}_async", self.flags, self._parameters("float* to"), used)
+        return replace(found, numbers=(BATCH.name, BATCHES.name)) if self.batched else found
 
     @property
     def read_fragment(self) -> Function:
@@ -255,6 +259,16 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         uses_store=bool({StoreTile, CopyTile} & used),
         uses_copy=CopyTile in used,
         uses_async=AsyncCopyTile in used,
+        batched=batched(kernel, operand.name),
+    )
+
+
+def batched(kernel: Kernel, operand: OperandName) -> bool:
+    """Whether the asynchronous copies of a tile are issued in several batches."""
+    return any(
+        statement.batches > 1
+        for statement in walk(kernel.body)
+        if isinstance(statement, AsyncCopyTile) and statement.operand == operand
     )
 
 
@@ -273,6 +287,9 @@ def _copy_view(kernel: Kernel, staging: Staging, copy: CopyMap, used: set[type],
     whole = AsyncCopyTile in used or copy is staging.words
     element: Expr = Int(0) if whole else Var("e", copy.width.value)
     landing_first, landing = copy.shared_places(tile, element)
+    first_copy, end_copy = (
+        copy.batch(BATCH, BATCHES) if batched(kernel, operand.name) else (Int(0), copy.copies)
+    )
     fragment_index, k_index = copy.coordinates(copy.contiguous)
     guarded = {operand.strided, operand.contiguous} - kernel.paths[-1].full
     both = {fragment.name, k.name}
@@ -287,6 +304,8 @@ def _copy_view(kernel: Kernel, staging: Staging, copy: CopyMap, used: set[type],
         vector=text(copy.width),
         store="".join(map(text, _stores(staging, copy, used))),
         copies=text(copy.copies),
+        first_copy=text(first_copy),
+        end_copy=text(end_copy),
         vectors=text(copy.vectors) if copy.partial else "",
         vector_index=text(copy.vector) if copy.partial else "",
         partial=copy.partial,

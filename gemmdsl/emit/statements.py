@@ -54,6 +54,8 @@ class StatementView:
     k: str = ""
     registers: str = ""
     pending: str = ""
+    batch: str = ""
+    batches: str = ""
     reason: str = ""
     var: str = ""
     start: str = ""
@@ -90,14 +92,23 @@ def statement_view(statement: Stmt, block_k: Named | None, text: Printer) -> Sta
 
     kind = type(statement).__name__
     match statement:
-        case CopyTile() | AsyncCopyTile():
-            name = f"copy_{statement.operand.lower()}"
+        case CopyTile():
             return StatementView(
                 kind,
-                f"{name}_async" if isinstance(statement, AsyncCopyTile) else name,
+                f"copy_{statement.operand.lower()}",
                 operand=statement.operand,
                 k_left=k_left(statement.tile),
                 slot=slot(statement.slot),
+            )
+        case AsyncCopyTile():
+            return StatementView(
+                kind,
+                f"copy_{statement.operand.lower()}_async",
+                operand=statement.operand,
+                k_left=k_left(statement.tile),
+                slot=slot(statement.slot),
+                batch=str(statement.batch),
+                batches=str(statement.batches),
             )
         case LoadTile():
             name = f"load_{statement.operand.lower()}"

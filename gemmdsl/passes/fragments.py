@@ -9,6 +9,7 @@ from gemmdsl.index import Bound, Expr, Int, Named, Var, less, wrap
 from gemmdsl.ir import (
     K_TILES,
     TILE,
+    AsyncCopyTile,
     Barrier,
     Equal,
     For,
@@ -22,6 +23,7 @@ from gemmdsl.ir import (
     WaitGroups,
 )
 from gemmdsl.passes.ping_pong import FIRST
+from gemmdsl.spec import CopySteps
 
 AHEAD = "the next tile has landed for all, and nobody reads this one any more"
 
@@ -66,11 +68,39 @@ def _first(kernel: Kernel, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     yield If(Less(Int(0), K_TILES), _read(kernel, Int(0), Int(0), Int(0)))
 
 
+def _at_steps(k: Var, copies: tuple[Stmt, ...], steps: CopySteps) -> Iterator[Stmt]:
+    """The copies of a tile within the loop over its steps `k`: all in one, or dealt to several."""
+    if steps.together is not None:
+        yield If(
+            Equal(k, Named("COPY_STEP", Int(steps.together), "of a K tile, in which copies are issued")),
+            copies,
+        )
+        return
+    for step in sorted(set(steps.all)):
+        due = tuple(batch for guarded in copies for batch in _batches(guarded, steps, step))
+        yield If(Equal(k, Int(step)), due)
+
+
+def _batches(guarded: Stmt, steps: CopySteps, step: int) -> Iterator[Stmt]:
+    """A guarded list of copies, of which those batches stay that are due at a step."""
+    assert isinstance(guarded, If), "copies ahead are guarded"
+    due = tuple(
+        replace(copy, batch=batch, batches=len(steps.of(copy.operand)))
+        for copy in guarded.body
+        if isinstance(copy, AsyncCopyTile)
+        for batch, at in enumerate(steps.of(copy.operand))
+        if at == step
+    )
+    if due:
+        yield replace(guarded, body=due)
+
+
 def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """The K loop's body: copies, steps 0 to BLOCK_K - 2, what makes the next tile visible, the last step.
 
-    Asynchronous copies are issued within a step, after its reads: a branch around a few copies in the midst
-    of FMAs becomes predicates, one at the head of the loop stays a branch.
+    Asynchronous copies are issued within steps, after their reads: a branch around a few copies in the midst
+    of FMAs becomes predicates, one at the head of the loop stays a branch.  Many copies are dealt to several
+    steps, else reads of the steps that follow would queue up behind them.
     """
     multiply = next(statement for statement in body if isinstance(statement, MultiplyTile))
     at = body.index(multiply)
@@ -82,10 +112,7 @@ def _steps(kernel: Kernel, block_k: Named, sets: Named, body: tuple[Stmt, ...]) 
     k = Var("k", block_k.value - 1)
     copies: tuple[Stmt, ...] = tuple(statement for statement in moves if isinstance(statement, If))
     if copies and kernel.spec.schedule.asynchronous:
-        step = Named(
-            "COPY_STEP", Int(kernel.spec.schedule.copy_step), "of a K tile, in which copies are issued"
-        )
-        copies = (If(Equal(k, step), copies),)
+        copies = tuple(_at_steps(k, copies, kernel.spec.schedule.copy_steps))
     else:
         yield from copies
         copies = ()

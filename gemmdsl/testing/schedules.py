@@ -26,6 +26,7 @@ from gemmdsl.spec import (
     WIDTHS,
     Assumption,
     Axis,
+    CopySteps,
     LaneOrder,
     Operand,
     Order,
@@ -165,10 +166,23 @@ def _fragments(draw: st.DrawFn, found: Options) -> Options:
     first: StagedName = "A"
     if fragments is not None and draw(st.booleans()):
         first = "B"
-    step = draw(st.integers(0, depth - 2)) if fragments == 2 and found.asynchronous else 0
+    at = draw(_copy_steps(found, depth)) if fragments == 2 and found.asynchronous else CopySteps()
     turn = 2 if fragments == 2 else 1
     unroll = draw(st.none() | st.sampled_from([count for count in _divisors(depth) if count % turn == 0]))
-    return replace(found, fragments=fragments, read_first=first, copy_step=step, unroll=unroll)
+    return replace(found, fragments=fragments, read_first=first, copy_steps=at, unroll=unroll)
+
+
+@st.composite
+def _copy_steps(draw: st.DrawFn, found: Options, depth: int) -> CopySteps:
+    """All copies in one step, or those of each operand in steps of its own."""
+    step = st.integers(0, depth - 2)
+    if draw(st.booleans()):
+        one = (draw(step),)
+        return CopySteps(one, one)
+    threads = prod(found.block[:2]) // prod(found.thread or (1, 1))
+    most = [max(1, min(4, -(-extent * depth // threads))) for extent in found.block[:2]]
+    a, b = (tuple(sorted(draw(st.lists(step, min_size=1, max_size=count)))) for count in most)
+    return CopySteps(a, b)
 
 
 @st.composite

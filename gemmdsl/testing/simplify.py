@@ -8,7 +8,7 @@ from typing import Any
 
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, StageOptions, derive
-from gemmdsl.spec import LaneOrder, Order, Problem, Spec
+from gemmdsl.spec import CopySteps, LaneOrder, Order, Problem, Spec
 from gemmdsl.testing.text import options_of
 
 # Each try compiles a kernel.
@@ -63,10 +63,11 @@ def _plainer(options: Options) -> Iterator[Options]:
     if (options.split_k or 1) > 2:
         yield replace(options, split_k=2)
     yield replace(options, fma_along=None, fma_snake=False)
-    yield replace(options, fragments=None, read_first="A", copy_step=0)
+    yield replace(options, fragments=None, read_first="A", copy_steps=CopySteps())
     yield replace(options, read_first="A")
-    yield replace(options, copy_step=0)
-    yield replace(options, buffers=1, asynchronous=False, copy_step=0)
+    yield replace(options, copy_steps=CopySteps())
+    yield replace(options, copy_steps=CopySteps(options.copy_steps.a[:1], options.copy_steps.b[:1]))
+    yield replace(options, buffers=1, asynchronous=False, copy_steps=CopySteps())
     yield replace(options, buffers=2)
     yield replace(options, warp=None, lanes=None, lane_order=LaneOrder.ROW)
     yield replace(options, lane_order=LaneOrder.ROW)
@@ -75,7 +76,13 @@ def _plainer(options: Options) -> Iterator[Options]:
     whole = replace(options, split_k=None, split_atomic=False)
     unstaged = replace(whole, block=options.block[:2], a=nothing, b=nothing)
     yield replace(
-        unstaged, buffers=1, asynchronous=False, copy_step=0, fragments=None, read_first="A", unroll=None
+        unstaged,
+        buffers=1,
+        asynchronous=False,
+        copy_steps=CopySteps(),
+        fragments=None,
+        read_first="A",
+        unroll=None,
     )
     for side in ("a", "b"):
         stage: StageOptions = getattr(options, side)

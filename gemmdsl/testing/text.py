@@ -43,7 +43,7 @@ def options_of(schedule: Schedule) -> Options:
         c_vector=s.c_vector,
         buffers=s.buffers,
         asynchronous=s.asynchronous,
-        copy_step=s.copy_step,
+        copy_steps=s.copy_steps,
         fragments=s.fragments,
         read_first=s.read_first,
         fma_along=s.fma_along,
@@ -98,8 +98,7 @@ def _words(options: Options) -> list[str]:
     if options.c_vector is not None:
         words.append(f"store C {{ vector {options.c_vector} }}")
     if options.buffers is not None:
-        step = f" at {options.copy_step}" if options.copy_step else ""
-        words.append(f"buffers {options.buffers}{' async' * options.asynchronous}{step}")
+        words.append(f"buffers {options.buffers}{' async' * options.asynchronous}{options.copy_steps}")
     if options.fragments is not None:
         first = "" if options.read_first == "A" else f" {options.read_first} first"
         words.append(f"fragments {options.fragments}{first}")

@@ -21,6 +21,7 @@ from gemmdsl.ir import (
 )
 from gemmdsl.spec import StagedName
 from gemmdsl.verifier.asked import prove_as_asked
+from gemmdsl.verifier.copies import prove_async_width, prove_batches
 from gemmdsl.verifier.failure import K_PARTS, PLACEMENT, RULES, ProofError, Refuted, Rule
 from gemmdsl.verifier.grid import prove_blocks
 from gemmdsl.verifier.hazards import prove_ordered
@@ -35,7 +36,6 @@ from gemmdsl.verifier.steady import prove_steady
 from gemmdsl.verifier.tiles import (
     Conflict,
     conflict,
-    prove_async_width,
     prove_copies,
     prove_operands,
     prove_reads,
@@ -95,6 +95,8 @@ def _prove(kernel: Kernel) -> list[str]:
     for statement in statements:
         if isinstance(statement, AsyncCopyTile):
             prove_async_width(kernel.stage(statement.operand))
+            for copy in kernel.copies(kernel.stage(statement.operand)):
+                prove_batches(copy, statement.batches)
     proofs.append(prove_paths(kernel))
     prove_names(kernel)
     prove_register_sets(kernel.body)

@@ -23,7 +23,7 @@ from gemmdsl.ir import (
     Stmt,
     walk,
 )
-from gemmdsl.spec import Axis, LaneOrder, OperandName, Order, Stage
+from gemmdsl.spec import Axis, CopySteps, LaneOrder, OperandName, Order, Stage, StagedName
 from gemmdsl.target import WARP_SIZE
 from gemmdsl.verifier.failure import AS_ASKED, Refuted
 
@@ -70,7 +70,7 @@ def as_asked(kernel: Kernel) -> Iterator[Asked]:
         "c_vector": kernel.c_vector.value,
         "buffers": kernel.buffers.value if kernel.buffers else 1,
         "asynchronous": _all_alike(copies, default=False),
-        "copy_step": _all_alike(set(_copy_steps(statements)), default=0),
+        "copy_steps": _copy_steps(statements),
         "fragments": kernel.fragments.value if kernel.fragments else 1,
         "read_first": _all_alike({kernel.read_first, *_read_first(kernel.body)}, default="A"),
         "fma_along": kernel.fma.along,
@@ -107,12 +107,17 @@ def _stage(kernel: Kernel, which: int) -> Stage:
     )
 
 
-def _copy_steps(statements: tuple[Stmt, ...]) -> Iterator[int | None]:
-    """The steps of a K tile in which asynchronous copies are issued, where they wait for one."""
+def _copy_steps(statements: tuple[Stmt, ...]) -> CopySteps:
+    """The steps of a K tile in which batches of asynchronous copies are issued, where they wait for one."""
+    found: dict[StagedName, list[tuple[int, int]]] = {"A": [], "B": []}
     for statement in statements:
         match statement:
-            case If(Equal(right=step), body) if any(isinstance(s, AsyncCopyTile) for s in walk(body)):
-                yield constant(step)
+            case If(Equal(right=step), body):
+                copies = (inner for inner in walk(body) if isinstance(inner, AsyncCopyTile))
+                for copy in copies:
+                    found[copy.operand].append((copy.batch, constant(step) or 0))
+    a, b = (tuple(step for _, step in sorted(batches)) or (0,) for batches in found.values())
+    return CopySteps(a, b)
 
 
 def _read_first(body: tuple[Stmt, ...]) -> Iterator[str]:

@@ -27,7 +27,7 @@ def prove_ordered(trace: Trace, conflicts: Mapping[StagedName, Conflict | None])
             if not (other.write or access.write):
                 continue
             if other.write and access.write:
-                if other.end >= access.begin:
+                if other.end >= access.begin and not other.apart(access):
                     raise _in_flight(trace, other, access)
             else:
                 found = conflicts[access.operand]

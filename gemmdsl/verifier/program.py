@@ -50,6 +50,7 @@ from gemmdsl.verifier.failure import (
     Refuted,
     Rule,
 )
+from gemmdsl.verifier.held import Held, seen
 from gemmdsl.verifier.trace import NEVER, Access, Edge, Trace
 from gemmdsl.verifier.uniform import prove_uniform
 
@@ -101,11 +102,13 @@ class _Machine:
         self._position = 0
         self._accesses: list[Access] = []
         self._edges: list[Edge] = []
-        self._content: dict[tuple[StagedName, int], Access] = {}
+        self._content: dict[tuple[StagedName, int], Held] = {}
         self._registers: dict[StagedName, int] = {}
         self._group: list[Access] = []
         self._groups: list[list[Access]] = []
         self._copied: dict[StagedName, int] = dict.fromkeys(OPERANDS, 0)
+        # Of a tile that is not wholly copied yet: the batches that are, and how many there are.
+        self._batches: dict[StagedName, tuple[int, int]] = {}
         # Step of a tile, and the tile, that each set of fragment registers holds.
         self._fragments: dict[tuple[StagedName, int], tuple[int, int]] = {}
         self._step_due = 0
@@ -172,8 +175,15 @@ class _Machine:
                     raise self._refuted(REGISTERS, statement, "stores registers that nothing was loaded into")
                 self._write(statement, statement.operand, statement.slot, loaded, self._position)
             case AsyncCopyTile():
-                tile = self._tile(statement, statement.operand, statement.tile)
-                self._group.append(self._write(statement, statement.operand, statement.slot, tile, NEVER))
+                tile = self._tile(
+                    statement, statement.operand, statement.tile, statement.batch, statement.batches
+                )
+                self._group.append(
+                    self._write(
+                        *(statement, statement.operand, statement.slot, tile, NEVER),
+                        *(statement.batch, statement.batches),
+                    )
+                )
             case CommitGroup():
                 self._groups.append(self._group)
                 self._group = []
@@ -214,37 +224,42 @@ class _Machine:
         if self._step_due:
             raise self._refuted(TILE_ORDER, statement, "comes amid the steps of a tile")
         for operand in OPERANDS:
-            written = self._landed_in(statement, operand, statement.slot)
-            if written.tile != self._multiplied:
+            tile = self._landed_in(statement, operand, statement.slot)
+            if tile != self._multiplied:
                 raise self._refuted(
                     TILE_ORDER,
                     statement,
-                    f"reads tile {written.tile} of {operand} where tile {self._multiplied} is due",
-                    slot=written.slot,
-                    tile=written.tile,
+                    f"reads tile {tile} of {operand} where tile {self._multiplied} is due",
+                    slot=self._slot(statement, operand, statement.slot),
+                    tile=tile,
                     due=self._multiplied,
                 )
         self._multiplied += 1
 
-    def _landed_in(self, statement: Stmt, operand: StagedName, slot: Expr | None) -> Access:
-        """The copy whose tile a statement reads from a slot; it is there, and the reading is recorded."""
+    def _landed_in(self, statement: Stmt, operand: StagedName, slot: Expr | None) -> int:
+        """The tile that a statement reads from a slot; all of it is there, and the reading is recorded."""
         number = self._slot(statement, operand, slot)
-        written = self._content.get((operand, number))
-        if written is None:
+        held = self._content.get((operand, number))
+        if held is None:
             raise self._refuted(TILE_ORDER, statement, f"reads an empty slot of {operand}")
-        if written.end > self._position:
-            raise self._refuted(
-                AWAITED,
-                statement,
-                f"reads {operand} before `{headline(written.statement)}` is waited for",
-                slot=number,
-                tile=written.tile,
-            )
-        self._access(statement, operand, number, False, written.tile, self._position)
-        return written
+        if held.missing:
+            lacks = f"{held.missing} of {held.copies[0].batches} batches of copies"
+            what = f"reads a slot of {operand} that lacks {lacks}"
+            raise self._refuted(TILE_ORDER, statement, what, slot=number, tile=held.tile)
+        for written in held.copies:
+            if written.end > self._position:
+                raise self._refuted(
+                    AWAITED,
+                    statement,
+                    f"reads {operand} before `{headline(written.statement)}` is waited for",
+                    slot=number,
+                    tile=written.tile,
+                )
+        self._access(statement, operand, number, False, held.tile, self._position)
+        return held.tile
 
     def _read(self, statement: ReadFragment) -> None:
-        written = self._landed_in(statement, statement.operand, statement.slot)
+        tile = self._landed_in(statement, statement.operand, statement.slot)
         step = self._value(statement.k)
         if not 0 <= step < self._steps:
             raise self._refuted(FRAGMENTS, statement, f"reads step {step} of {self._steps}", step=step)
@@ -252,7 +267,7 @@ class _Machine:
         if not 0 <= registers < self._sets:
             what = f"reads into set {registers} of {self._sets} sets of fragment registers"
             raise self._refuted(FRAGMENTS, statement, what, registers=registers)
-        self._fragments[statement.operand, registers] = (written.tile, step)
+        self._fragments[statement.operand, registers] = (tile, step)
 
     def _multiply_fragments(self, statement: MultiplyFragments) -> None:
         due = (self._multiplied, self._step_due)
@@ -272,26 +287,58 @@ class _Machine:
             self._step_due = 0
             self._multiplied += 1
 
-    def _write(self, statement: Stmt, operand: StagedName, slot: Expr | None, tile: int, end: int) -> Access:
+    def _write(
+        self,
+        statement: Stmt,
+        operand: StagedName,
+        slot: Expr | None,
+        tile: int,
+        end: int,
+        batch: int = 0,
+        batches: int = 1,
+    ) -> Access:
         number = self._slot(statement, operand, slot)
-        access = self._access(statement, operand, number, True, tile, end)
-        self._content[operand, number] = access
+        access = self._access(statement, operand, number, True, tile, end, batch, batches)
+        held = self._content.get((operand, number))
+        if batch and held is not None and held.tile == tile:
+            held.copies.append(access)
+        else:
+            self._content[operand, number] = Held([access])
         return access
 
     def _access(
-        self, statement: Stmt, operand: StagedName, slot: int, write: bool, tile: int, end: int
+        self,
+        statement: Stmt,
+        operand: StagedName,
+        slot: int,
+        write: bool,
+        tile: int,
+        end: int,
+        batch: int = 0,
+        batches: int = 1,
     ) -> Access:
-        access = Access(operand, slot, write, tile, statement, self._position, end)
+        access = Access(operand, slot, write, tile, statement, self._position, end, batch, batches)
         self._accesses.append(access)
         return access
 
-    def _tile(self, statement: Stmt, operand: StagedName, expr: Expr) -> int:
+    def _tile(
+        self, statement: Stmt, operand: StagedName, expr: Expr, batch: int = 0, batches: int = 1
+    ) -> int:
+        """The tile that is copied: the next one, and of its batches the next one."""
         tile, due = self._value(expr), self._copied[operand]
         if not 0 <= tile < self.k_tiles:
             raise self._refuted(TILE_RANGE, statement, f"copies tile {tile} of {self.k_tiles}", tile=tile)
         if tile != due:
             raise self._refuted(SEQUENCE, statement, f"copies tile {tile} after {due} tiles", tile=tile)
-        self._copied[operand] += 1
+        done, of = self._batches.get(operand, (0, batches))
+        if (batch, batches) != (done, of):
+            what = f"copies batch {batch} of {batches} after {done} batches of {of}"
+            raise self._refuted(SEQUENCE, statement, what, tile=tile, batch=batch)
+        if batch + 1 == batches:
+            self._copied[operand] += 1
+            self._batches.pop(operand, None)
+        else:
+            self._batches[operand] = (batch + 1, batches)
         return tile
 
     def _slot(self, statement: Stmt, operand: StagedName, expr: Expr | None) -> int:
@@ -340,25 +387,20 @@ class _Machine:
         Accesses that every thread has behind it cannot take part in a hazard any more.
         """
         barrier = self._edges[-1].release if self._edges else 0
-        recent = tuple(
-            (access.operand, access.slot, access.write, access.tile - tile, self._landed(access))
-            for access in self._accesses
-            if access.end >= barrier
-        )
+        now = (tile, self._position)
+        recent = (access for access in self._accesses if access.end >= barrier)
         return (
             self._multiplied - tile,
             tuple(copied - tile for copied in self._copied.values()),
             self._step_due,
             {place: (held - tile, step) for place, (held, step) in self._fragments.items()},
-            {place: (access.tile - tile, self._landed(access)) for place, access in self._content.items()},
+            {place: seen(held.copies, *now) for place, held in self._content.items()},
+            dict(self._batches),
             {operand: loaded - tile for operand, loaded in self._registers.items()},
-            tuple(access.tile - tile for access in self._group),
-            tuple(tuple(access.tile - tile for access in group) for group in self._groups),
-            recent,
+            seen(self._group, *now),
+            tuple(seen(group, *now) for group in self._groups),
+            seen(recent, *now),
         )
-
-    def _landed(self, access: Access) -> bool:
-        return access.end <= self._position
 
     def _refuted(self, rule: Rule, statement: Stmt, what: str, **witness: int | str) -> Refuted:
         loops = {name: value for name, value in self._env.items() if name not in (K_TILES.name, *witness)}

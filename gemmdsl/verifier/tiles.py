@@ -15,10 +15,9 @@ import numpy as np
 from gemmdsl.index import Int, Var, evaluate
 from gemmdsl.ir import Staging
 from gemmdsl.layout import CopyMap, SharedTile, ThreadMap
-from gemmdsl.spec import WIDTHS, Problem
+from gemmdsl.spec import Problem
 from gemmdsl.verifier.enumerate import first, missing_or_repeated, values
 from gemmdsl.verifier.failure import (
-    ASYNC_WIDTH,
     COPY_COVERAGE,
     COPY_VECTORS,
     PLACEMENT,
@@ -356,19 +355,6 @@ def _prove_read_vectors(staging: Staging, threads: ThreadMap, table: Array, need
             f=f,
             k=k,
             **{f"word{d}": int(vectors[broken[0], d]) for d in range(width)},
-        )
-
-
-def prove_async_width(staging: Staging) -> None:
-    """An asynchronous copy moves 4, 8 or 16 bytes to neighbouring words, 4 where it transposes."""
-    width, store, transposed = staging.copy.width.value, staging.store.value, staging.tile.transposed
-    if width not in WIDTHS or store != width or (transposed and width != 1):
-        raise Refuted(
-            ASYNC_WIDTH,
-            f"async copies of {staging.tile.operand.name} cannot load {width} and store {store} floats",
-            load=width,
-            store=store,
-            transposed=str(transposed).lower(),
         )
 
 

@@ -25,7 +25,8 @@ class Access:
     """An access of every thread to its share of one slot.
 
     It happens between positions `begin` and `end` of the thread's program; these differ for an asynchronous
-    copy, which ends where the thread waits for it.  `tile` is the K tile written, or the one being read.
+    copy, which ends where the thread waits for it.  `tile` is the K tile written, or the one being read.  A
+    copy of one of `batches` batches writes the words of that batch alone.
     """
 
     operand: StagedName
@@ -35,6 +36,12 @@ class Access:
     statement: Stmt
     begin: int
     end: int
+    batch: int = 0
+    batches: int = 1
+
+    def apart(self, other: Access) -> bool:
+        """Whether the two are copies of different batches of one tile, which have no word in common."""
+        return (self.tile, self.batches) == (other.tile, other.batches) and self.batch != other.batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from gemmdsl.explain.pictures import ownership, timeline
 from gemmdsl.explain.text import text
 from gemmdsl.ir import Kernel
 from gemmdsl.passes import build
+from gemmdsl.spec import CopySteps
 from gemmdsl.toolchain import Usage
 from tests import examples, golden
 from tests.analysis.models import as_written, needs_toolkit
@@ -178,7 +179,7 @@ def test_a_conflict_is_mended_by_one_change() -> None:
         {"read_first": "A"},
         {"fma_along": "M"},
         {"fma_snake": False},
-        {"copy_step": 0},
+        {"copy_steps": CopySteps()},
         {"unroll": 2},
         {"raster": 8},
     ],
@@ -188,7 +189,7 @@ def test_words_about_time_are_no_moves(changes: dict[str, object]) -> None:
     """They change when something is done, which counters of memory cannot see."""
     spec = checker.load(FOLDER / "fast.gemm").spec("fast_90_paired")
     if "fragments" in changes:
-        changes = {**changes, "copy_step": 0}
+        changes = {**changes, "copy_steps": CopySteps()}
     other = replace(spec.schedule, **changes)  # type: ignore[arg-type]
     assert other != spec.schedule
     assert cost_of(build(replace(spec, schedule=other))) == cost_of(build(spec))

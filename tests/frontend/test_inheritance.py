@@ -6,7 +6,7 @@ import pytest
 
 from gemmdsl.checker import loads
 from gemmdsl.diagnostics import GemmError
-from gemmdsl.spec import LaneOrder, Schedule, Stage
+from gemmdsl.spec import CopySteps, LaneOrder, Schedule, Stage
 from tests.frontend.texts import HEAD, broken, codes, errors, spec
 
 BASE = """schedule base for p on sm_80 {
@@ -140,11 +140,17 @@ def test_what_is_preferred_may_be_dropped() -> None:
 
 def test_copies_fragments_and_fmas() -> None:
     plain = child("")
-    assert (plain.copy_step, plain.fragments, plain.read_first) == (0, 1, "A")
+    assert (plain.copy_steps.together, plain.fragments, plain.read_first) == (0, 1, "A")
     assert (plain.fma_along, plain.fma_snake) == ("N", False)
     assert child("fragments 1 A first  fma along N  buffers 2") == plain
     changed = child("buffers 4 async at 2  stage A { load vector 1 }  fragments 2 B first  fma along M snake")
-    assert (changed.buffers, changed.asynchronous, changed.copy_step) == (4, True, 2)
+    assert (changed.buffers, changed.asynchronous, changed.copy_steps.together) == (4, True, 2)
+    dealt = child("buffers 4 async A at 0 2 2 B at 1  stage A { load vector 1 }  fragments 2")
+    assert (dealt.copy_steps.a, dealt.copy_steps.b, dealt.copy_steps.together) == ((0, 2, 2), (1,), None)
+    alone = child("buffers 4 async B at 1 3  stage A { load vector 1 }  fragments 2")
+    assert alone.copy_steps == CopySteps((0,), (1, 3))
+    both = child("buffers 4 async at 1 3  stage A { load vector 1 }  fragments 2")
+    assert both.copy_steps == CopySteps((1, 3), (1, 3))
     assert (changed.fragments, changed.read_first) == (2, "B")
     assert (changed.fma_along, changed.fma_snake) == ("M", True)
     assert child("fragments 2  fma along M").read_first == "A"
@@ -193,9 +199,14 @@ schedule plain extends a {{ no fragments  no fma  no buffers }}
     )
     schedules = {name: program.spec(name).schedule for name in program.schedules}
     same, later, plain = schedules["same"], schedules["later"], schedules["plain"]
-    assert (same.copy_step, same.fragments, same.read_first, same.fma_snake) == (2, 2, "B", True)
-    assert (later.copy_step, later.fragments, later.read_first, later.fma_snake) == (0, 2, "A", False)
-    assert (plain.copy_step, plain.fragments, plain.read_first, plain.fma_along) == (0, 1, "A", "N")
+    assert (same.copy_steps.together, same.fragments, same.read_first, same.fma_snake) == (2, 2, "B", True)
+    assert (later.copy_steps.together, later.fragments, later.read_first, later.fma_snake) == (
+        0,
+        2,
+        "A",
+        False,
+    )
+    assert (plain.copy_steps.together, plain.fragments, plain.read_first, plain.fma_along) == (0, 1, "A", "N")
     assert child_codes("no fragments") == child_codes("no fma") == ["G116"]
     assert child_codes("fragments 2  fragments 2") == child_codes("fma along N  fma along M") == ["G115"]
 
@@ -205,7 +216,11 @@ def test_preferred_fragments_go_with_the_buffers_they_need() -> None:
     program = loads(f"{HEAD}{BASE}schedule c extends base {{ {wishes} }}")
     assert program.spec("c").schedule.fragments == 2
     dropped = program.spec("c", target="sm_75")
-    assert (dropped.schedule.fragments, dropped.schedule.copy_step, dropped.schedule.buffers) == (1, 0, 1)
+    assert (dropped.schedule.fragments, dropped.schedule.copy_steps.together, dropped.schedule.buffers) == (
+        1,
+        0,
+        1,
+    )
     assert [fallback.partition("`")[2].partition("`")[0] for fallback in dropped.fallbacks] == [
         "buffers 4 async at 2",
         "fragments 2 B first",

@@ -67,6 +67,14 @@ CASES: dict[str, tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, s
     ),
     "G411": (f"{TILE} fragments 2", f"{TILE} fragments 2 buffers 2 async"),
     "G412": (f"{TILE} buffers 4 async at 1", f"{TILE} buffers 4 async at 0"),
+    "G424": (
+        f"{TILE} buffers 4 async A at 2 1 fragments 2",
+        f"{TILE} buffers 4 async A at 1 1 2 fragments 2",
+    ),
+    "G425": (
+        f"{TILE} buffers 4 async at 0 1 2 3 4 fragments 2",
+        f"{TILE} buffers 4 async at 0 1 2 3 fragments 2",
+    ),
     "G421": (f"{TILE} split_k 513", f"{TILE} split_k 512"),
     "G422": ("block 128 x 128 thread 8 x 8 split_k 2", "block 128 x 128 thread 8 x 8 split_k 1"),
     "G423": (f"{TILE} split_k 1 atomic", f"{TILE} split_k 2 atomic"),
@@ -303,6 +311,9 @@ def test_the_least_change_comes_first() -> None:
         ("buffers 4 async at -1 fragments 2", ["G413"]),
         ("buffers 4 async at 99", ["G412"]),
         ("buffers 4 async at 99 fragments 2", ["G413"]),
+        ("buffers 4 async at 0 0", ["G412"]),
+        ("buffers 4 async A at 0 -1 fragments 2", ["G413", "G424"]),
+        ("buffers 4 async A at 9 8 B at 1 fragments 2", ["G413", "G424"]),
     ],
 )
 def test_a_wrong_step_is_one_finding(options: str, expected: list[str]) -> None:

@@ -46,7 +46,7 @@ WORDS = {
     "c_vector": f"{TILE} store C {{ vector 4 }}",
     "buffers": f"{TILE} buffers 2",
     "asynchronous": f"{TILE} buffers 2 async",
-    "copy_step": f"{TILE} buffers 3 async at 2 fragments 2",
+    "copy_steps": f"{TILE} buffers 3 async A at 1 2 B at 3 fragments 2",
     "fragments": f"{TILE} buffers 2 fragments 2",
     "read_first": f"{TILE} buffers 2 fragments 2 B first",
     "fma_along": f"{TILE} fma along M",
@@ -120,7 +120,7 @@ def test_a_field_of_a_stage_is_reached_and_kept_as_text(name: str, operand: Any)
 # What a field's words stand beside, where they need more than TILE.
 BESIDE = {
     "lane_order": f"{TILE} warp 64 x 32 lanes 8 x 4",
-    "copy_step": f"{TILE} buffers 3 async fragments 2",
+    "copy_steps": f"{TILE} buffers 3 async fragments 2",
     "asynchronous": f"{TILE} buffers 2",
     "read_first": f"{TILE} buffers 2 fragments 2",
     "fragments": f"{TILE} buffers 2",

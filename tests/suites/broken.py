@@ -14,7 +14,7 @@ from gemmdsl.inheritance import options_of
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, StageOptions, derive
 from gemmdsl.source import Source
-from gemmdsl.spec import Assumption, LaneOrder, Problem
+from gemmdsl.spec import Assumption, CopySteps, LaneOrder, Problem
 from gemmdsl.target import TARGETS, Target
 from gemmdsl.testing import program_text
 from tests.suites.designs import DESIGNS, LAYOUTS, problem
@@ -25,13 +25,18 @@ _BEHIND = {
     "lanes": ("lane_order",),
     "thread": ("piece",),
     "buffers": ("asynchronous",),
-    "asynchronous": ("copy_step",),
+    "asynchronous": ("copy_steps",),
     "fragments": ("read_first",),
     "fma_along": ("fma_snake",),
     "raster": ("raster_along",),
     "split_k": ("split_atomic",),
 }
 _TOKENS = re.compile(r"[A-Za-z_]\w*|-?\d+|\s+|.", re.DOTALL)
+_STEPS = (
+    *3 * (CopySteps(),),
+    *(CopySteps((step,), (step,)) for step in (1, 3, 300)),
+    CopySteps((0, 2), (3, 1)),
+)
 _NUMBERS = ("0", "1", "-1", "3", "7", "32", "64", "1000", "1025", "65537", "1" + 30 * "0", "-0", "007")
 _STRANGE = (
     "\x00",
@@ -143,7 +148,7 @@ def options(rng: random.Random) -> Options:
         c_vector=maybe(rng.choice((1, 2, 4, 3))),  # type: ignore[arg-type]
         buffers=maybe(rng.choice((1, 2, 3, 8, 16, 17))),  # type: ignore[arg-type]
         asynchronous=rng.random() < 0.3,
-        copy_step=rng.choice((0, 0, 0, 1, 3, 300)),
+        copy_steps=rng.choice(_STEPS),
         fragments=maybe(rng.choice((1, 2, 0, 3))),  # type: ignore[arg-type]
         read_first=rng.choice(("A", "B")),  # type: ignore[arg-type]
         fma_along=maybe(rng.choice(("M", "N"))),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from itertools import product
 
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, StageOptions, derive
-from gemmdsl.spec import LaneOrder, Operand, Order, Problem, Spec
+from gemmdsl.spec import CopySteps, LaneOrder, Operand, Order, Problem, Spec
 from gemmdsl.target import TARGETS
 
 Design = Callable[[Problem], Options]
@@ -82,7 +82,7 @@ DESIGNS: dict[str, Design] = {
         thread=(4, 4),
         buffers=3,
         asynchronous=True,
-        copy_step=1,
+        copy_steps=CopySteps((0, 2), (1,)),
         fragments=2,
         read_first="B",
         unroll=2,

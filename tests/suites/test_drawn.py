@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from gemmdsl.rules_options import Options
+from gemmdsl.spec import CopySteps
 from gemmdsl.testing import program_text
 from tests.suites import broken, drawn
 from tests.suites.designs import DESIGNS, problem
@@ -51,7 +52,7 @@ def test_what_has_no_word_to_stand_behind_is_not_drawn() -> None:
     turns, parts = DESIGNS["turns"](wanted), DESIGNS["parts_atomic"](wanted)
     for words in (
         replace(turns, asynchronous=False, buffers=2),
-        replace(DESIGNS["warps"](wanted), copy_step=1, fragments=2),
+        replace(DESIGNS["warps"](wanted), copy_steps=CopySteps((1,), (1,)), fragments=2),
         replace(parts, split_k=None),
     ):
         text = program_text(wanted, {"s": (words, "sm_90")})

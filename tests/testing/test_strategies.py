@@ -82,7 +82,8 @@ def test_every_option_is_reached() -> None:
     assert {s.buffers for s in schedules if not s.asynchronous} == {1, 2}
     assert {s.c_vector for s in schedules} == {1, 2, 4}
     assert {s.fragments for s in schedules if s.buffers > 1} == {1, 2}
-    assert {s.copy_step for s in schedules} >= {0, 1, 2}
+    assert {s.copy_steps.together for s in schedules} >= {0, 1, 2, None}
+    assert {len(s.copy_steps.a) for s in schedules} >= {1, 2, 3}
     assert {s.read_first for s in schedules} == {"A", "B"}
     assert {(s.fma_along, s.fma_snake) for s in schedules} == {
         (along, snake) for along in ("M", "N") for snake in (False, True)

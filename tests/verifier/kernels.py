@@ -9,7 +9,7 @@ from typing import Any
 
 from gemmdsl.ir import For, If, Kernel, Staging, Stmt
 from gemmdsl.passes import steps
-from gemmdsl.spec import LaneOrder, Operand, Order, Problem, Schedule, Spec, Stage
+from gemmdsl.spec import CopySteps, LaneOrder, Operand, Order, Problem, Schedule, Spec, Stage
 from gemmdsl.target import TARGETS
 
 ROW, COLUMN = Order.ROW, Order.COLUMN
@@ -59,12 +59,21 @@ SPECS: dict[str, Spec] = {
         stage_b=Stage(4, 4, 4),
         buffers=3,
         asynchronous=True,
-        copy_step=2,
+        copy_steps=CopySteps((2,), (2,)),
         fragments=2,
         read_first="B",
         fma_along="M",
         fma_snake=True,
         unroll=4,
+    ),
+    "batches": spec(
+        **PIECES,
+        stage_a=Stage(read=4, transpose=True, pad=4),
+        stage_b=Stage(4, 4, 4),
+        buffers=3,
+        asynchronous=True,
+        copy_steps=CopySteps((0, 2, 2, 5), (2,)),
+        fragments=2,
     ),
     "fragments_ping_pong": spec(**PIECES, **VECTORS, buffers=2, fragments=2),
     "split": spec(**PIECES, **VECTORS, buffers=2, split_k=3),

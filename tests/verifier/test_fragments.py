@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gemmdsl import layout
-from gemmdsl.index import Expr, Int, Named, Op, Var
+from gemmdsl.index import Expr, Int, Named, Op, Var, evaluate
 from gemmdsl.index_parts import split
 from gemmdsl.ir import (
     K_TILES,
@@ -24,9 +24,11 @@ from gemmdsl.ir import (
     Stmt,
     StoreOutput,
 )
+from gemmdsl.layout import CopyMap
 from gemmdsl.passes import steps
 from gemmdsl.spec import Stage
 from gemmdsl.verifier import ProofError, verify, verify_final
+from gemmdsl.verifier.copies import prove_batches
 from gemmdsl.verifier.failure import Refuted
 from gemmdsl.verifier.hazards import prove_ordered
 from gemmdsl.verifier.tiles import prove_copies, words
@@ -38,6 +40,16 @@ Change = Callable[..., tuple[Stmt, ...]]
 
 def fragments(kind: type[Stmt], change: Change, which: int = 0) -> Kernel:
     return edit(kernel("fragments"), kind, change, which)
+
+
+def batches(change: Change, which: int) -> Kernel:
+    """`batches` with one of its asynchronous copies changed: 2 and 6 are the second and the last of A's."""
+    return edit(kernel("batches"), AsyncCopyTile, change, which)
+
+
+def uneven(copy: CopyMap, batch: Expr, batches: Expr) -> tuple[Expr, Expr]:
+    """Batches that round up where the next one rounds down."""
+    return batch * copy.copies // batches, ((batch + 1) * copy.copies + 1) // batches
 
 
 def without_end(name: str, kind: type[Stmt]) -> Kernel:
@@ -87,6 +99,14 @@ FAULTS: dict[str, tuple[str, Callable[[], Kernel]]] = {
         "tile-order",
         lambda: fragments(MultiplyFragments, lambda s: (s, MultiplyTile(Int(0)))),
     ),
+    "a batch of copies left out": ("sequence", lambda: batches(lambda _: (), 3)),
+    "the last batch left out": ("tile-order", lambda: batches(lambda _: (), 6)),
+    "a batch twice": ("sequence", lambda: batches(lambda s: (s, s), 3)),
+    "a batch of fewer": ("sequence", lambda: batches(lambda s: (replace(s, batches=3),), 3)),
+    "a batch into another slot": (
+        "tile-order",
+        lambda: batches(lambda s: (replace(s, slot=TILE % 3),), 3),
+    ),
     "the last step left out": ("fragments", lambda: without_end("fragments", MultiplyFragments)),
     "no product at all": ("tile-order", lambda: without_end("ping_pong", MultiplyTile)),
     "a slot whose repetition is not seen": (
@@ -122,6 +142,24 @@ def test_a_planted_fault_is_refuted(name: str) -> None:
         verify(plant(), "a_pass")
     assert caught.value.rule.name == rule
     assert caught.value.witness
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
+def test_batches_have_each_copy_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = kernel("batches").stage("A").copy
+    prove_batches(copy, count)
+    reached = [
+        number
+        for batch in range(count)
+        for first, end in [copy.batch(Int(batch), Int(count))]
+        for number in range(int(evaluate(first, {})), int(evaluate(end, {})))
+    ]
+    assert reached == list(range(copy.copies.value))
+    monkeypatch.setattr(layout.CopyMap, "batch", uneven)
+    if copy.copies.value % count:
+        with pytest.raises(Refuted, match=f"of {count} of A has copies") as caught:
+            prove_batches(copy, count)
+        assert caught.value.rule.name == "copy-coverage"
 
 
 def test_blocks_of_a_multiprocessor_share_its_memory() -> None:

@@ -6,24 +6,24 @@
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
 //           vectorise, async_copies, fma_order, fragments, specialise
 // launch    ceil(M / 128) * ceil(N / 256) blocks of 256 threads
-// shared    39168 bytes, static
-// fast      M % 128 == 0; N % 256 == 0; K % 8 == 0; C at multiples of 16 bytes, ldc multiples of 4
+// shared    104448 bytes, dynamic
+// fast      M % 128 == 0; N % 256 == 0; K % 16 == 0; C at multiples of 16 bytes, ldc multiples of 4
 // edge      C at multiples of 16 bytes, ldc multiples of 4
 // general   always right
 // proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 1024 elements copied exactly once by 256 threads one by one
-//           A tile: 1024 elements at distinct shared words, padding of 12 unused
+//           A tile: 2048 elements copied exactly once by 256 threads one by one
+//           A tile: 2048 elements at distinct shared words, padding of 20 unused
 //           A reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 2048 elements copied exactly once by 256 threads one by one
-//           B tile: 2048 elements at distinct shared words, padding of 12 unused
+//           B tile: 4096 elements copied exactly once by 256 threads one by one
+//           B tile: 4096 elements at distinct shared words, padding of 4 unused
 //           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general):
 //           an axis without guard and a vector in global memory follow from the conditions
-//           K loop: 0 to 8 tiles, then repeating; each multiplied once, in order, through 3 slots
+//           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 256 threads and 39168 bytes of shared memory per block fit sm_90
+//           limits: 256 threads and 104448 bytes of shared memory per block fit sm_90
 //
 // Semantics: beta == 0 never reads C;
 // alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
@@ -39,8 +39,8 @@ namespace {
 // Tiles and threads.
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 256;
-constexpr int BLOCK_K = 8;
-constexpr int BUFFERS = 3;  // slots of each shared tile
+constexpr int BLOCK_K = 16;
+constexpr int BUFFERS = 4;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
 constexpr int WARP_M = 64;  // warp tile
 constexpr int WARP_N = 64;
@@ -56,10 +56,9 @@ constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
 constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
 constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
-constexpr int COPY_STEP = 4;  // of a K tile, in which copies are issued
 
 // How A moves and where its tile lies.
-constexpr int A_PAD = 12;  // unused floats at the end of a row
+constexpr int A_PAD = 20;  // unused floats at the end of a row
 constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
 constexpr int A_VECTOR = 1;  // floats per global load of A
 constexpr int A_READ = 4;  // floats per shared read
@@ -68,7 +67,7 @@ constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
 constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
 
 // How B moves and where its tile lies.
-constexpr int B_PAD = 12;  // unused floats at the end of a row
+constexpr int B_PAD = 4;  // unused floats at the end of a row
 constexpr int B_ROW = BLOCK_N + B_PAD;  // floats from row to row of B's tile
 constexpr int B_VECTOR = 1;  // floats per global load of B
 constexpr int B_READ = 4;  // floats per shared read
@@ -97,7 +96,7 @@ static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
-static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
+static_assert(9 < BLOCK_K - 1, "steps that issue copies are of the loop");
 static_assert(A_VECTOR == 1 && B_VECTOR == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
@@ -105,7 +104,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 13056, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 26112, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) {
@@ -174,34 +173,36 @@ __device__ __forceinline__ void copy_global_async(float* to, const float* from, 
 #endif
 }
 
-// Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
-template <bool FULL>
+// Starts copying one of BATCHES batches of a K tile of A into shared memory, kept as [k][m];
+// after the last one `from` moves on.
+template <bool FULL, int BATCH, int BATCHES>
 __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int lda, int m_left,
                                              int k_left, int thread) {
 #pragma unroll
-  for (int copy = 0; copy < A_COPIES; ++copy) {
+  for (int copy = BATCH * A_COPIES / BATCHES; copy < (BATCH + 1) * A_COPIES / BATCHES; ++copy) {
     const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
     const int k = thread % A_ROW_VECTORS;
     const bool inside = FULL || (m < m_left && k < k_left);
     copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
                                 from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
   }
-  from += BLOCK_K;
+  if (BATCH + 1 == BATCHES) from += BLOCK_K;
 }
 
-// Starts copying a K tile of B into shared memory, kept as [k][n]; `from` moves on.
-template <bool FULL>
+// Starts copying one of BATCHES batches of a K tile of B into shared memory, kept as [k][n];
+// after the last one `from` moves on.
+template <bool FULL, int BATCH, int BATCHES>
 __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int ldb, int n_left,
                                              int k_left, int thread) {
 #pragma unroll
-  for (int copy = 0; copy < B_COPIES; ++copy) {
+  for (int copy = BATCH * B_COPIES / BATCHES; copy < (BATCH + 1) * B_COPIES / BATCHES; ++copy) {
     const int n = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
     const int k = thread % B_ROW_VECTORS;
     const bool inside = FULL || (n < n_left && k < k_left);
     copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS),
                                 from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
   }
-  from += BLOCK_K;
+  if (BATCH + 1 == BATCHES) from += BLOCK_K;
 }
 
 // acc += a outer b: one FMA per output.
@@ -297,10 +298,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 #pragma unroll
   for (int tile = 0; tile < BUFFERS - 1; ++tile) {
     if (tile < k_tiles) {
-      copy_a_async<FULL>(stages[tile].A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K,
-                         thread);
-      copy_b_async<FULL>(stages[tile].B[0] + b_to, b_from, ldb, n_left, depth - tile * BLOCK_K,
-                         thread);
+      copy_a_async<FULL, 0, 1>(stages[tile].A[0] + a_to, a_from, lda, m_left,
+                               depth - tile * BLOCK_K, thread);
+      copy_b_async<FULL, 0, 1>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
+                               depth - tile * BLOCK_K, thread);
     }
     __pipeline_commit();
   }
@@ -316,12 +317,56 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     for (int k = 0; k < BLOCK_K - 1; ++k) {
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == COPY_STEP) {
+      if (k == 0) {
         if (tile + BUFFERS - 1 < k_tiles) {
-          copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
-                             depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
-          copy_b_async<FULL>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
-                             depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL, 0, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL, 1, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_b_async<FULL, 0, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 1) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL, 2, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL, 3, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_a_async<FULL, 4, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 2) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, 1, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 5) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL, 5, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 6) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL, 6, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_b_async<FULL, 2, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 8) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, 3, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 9) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL, 7, 8>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                                   depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
         }
       }
       multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
@@ -342,12 +387,13 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 256 == 0; K % 8 == 0; C at multiples of 16 bytes, ldc multiples of 4.
+// Requires M % 128 == 0; N % 256 == 0; K % 16 == 0; C at multiples of 16 bytes, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -356,7 +402,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                    const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                    int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -365,7 +412,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 nt_fast_90_nt_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                       const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
                       int ldc) {
-  __shared__ Stage stages[BUFFERS];
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
   compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -410,9 +458,15 @@ bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x,
 template <typename... Parameters, typename... Arguments>
 int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
            Arguments... arguments) {
+  // More than 48 KB of shared memory is dynamic and has to be asked for.
+  constexpr auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (cudaFuncSetAttribute(kernel, attribute, BUFFERS * sizeof(Stage)) != cudaSuccess) {
+    return LAUNCH_FAILED;
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(THREADS);
+  config.dynamicSmemBytes = BUFFERS * sizeof(Stage);
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
 }

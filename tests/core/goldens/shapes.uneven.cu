@@ -5,26 +5,26 @@
 // operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
 // passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
 //           vectorise, async_copies, fma_order, fragments, specialise
-// launch    ceil(M / 64) * ceil(N / 192) blocks of 128 threads
-// shared    52992 bytes, dynamic
-// fast      M % 64 == 0; N % 192 == 0; K % 8 == 0;
+// launch    ceil(M / 96) * ceil(N / 128) blocks of 128 threads
+// shared    58368 bytes, dynamic
+// fast      M % 96 == 0; N % 128 == 0; K % 16 == 0;
 //           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // edge      N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
 // general   always right
 // proved    C tile: 12288 outputs, 96 for each of 128 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block
 //           C stores: 4 neighbours at a time, each vector at a multiple of 4
-//           A tile: 512 elements copied exactly once by 128 threads one by one
-//           A tile: 512 elements at distinct shared words, padding of 20 unused
-//           A reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
-//           B tile: 1536 elements copied exactly once by 128 threads in 384 vectors of 4, or singly
-//           B tile: 1536 elements at distinct shared words, stored 4 at a time, aligned
-//           B reads: 12 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           A tile: 1536 elements copied exactly once by 128 threads one by one
+//           A tile: 1536 elements at distinct shared words, padding of 4 unused
+//           A reads: 12 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           B tile: 2048 elements copied exactly once by 128 threads in 512 vectors of 4, or singly
+//           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
+//           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
 //           guards (fast, edge, general):
 //           an axis without guard and a vector in global memory follow from the conditions
-//           K loop: 0 to 14 tiles, then repeating; each multiplied once, in order, through 6 slots
+//           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
-//           limits: 128 threads and 52992 bytes of shared memory per block fit sm_90
+//           limits: 128 threads and 58368 bytes of shared memory per block fit sm_90
 //
 // Semantics: beta == 0 never reads C;
 // alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
@@ -38,24 +38,23 @@
 namespace {
 
 // Tiles and threads.
-constexpr int BLOCK_M = 64;
-constexpr int BLOCK_N = 192;
-constexpr int BLOCK_K = 8;
-constexpr int BUFFERS = 6;  // slots of each shared tile
+constexpr int BLOCK_M = 96;
+constexpr int BLOCK_N = 128;
+constexpr int BLOCK_K = 16;
+constexpr int BUFFERS = 4;  // slots of each shared tile
 constexpr int WARP_SIZE = 32;
-constexpr int WARP_M = 32;  // warp tile
-constexpr int WARP_N = 96;
+constexpr int WARP_M = 48;  // warp tile
+constexpr int WARP_N = 64;
 constexpr int LANES_M = 4;  // lanes of a warp over its tile
-constexpr int THREAD_M = 8;  // outputs of a thread
-constexpr int THREAD_N = 12;  // outputs of a thread
+constexpr int THREAD_M = 12;  // outputs of a thread
+constexpr int THREAD_N = 8;  // outputs of a thread
 constexpr int WARPS_M = BLOCK_M / WARP_M;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
 constexpr int FRAGMENTS = 2;  // sets of fragment registers
-constexpr int COPY_STEP = 1;  // of a K tile, in which copies are issued
 
 // How A moves and where its tile lies.
-constexpr int A_PAD = 20;  // unused floats at the end of a row
+constexpr int A_PAD = 4;  // unused floats at the end of a row
 constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
 constexpr int A_VECTOR = 1;  // floats per global load of A
 constexpr int A_READ = 4;  // floats per shared read
@@ -85,11 +84,13 @@ static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
 static_assert(THREAD_M % A_READ == 0, "reads of A stay in a piece");
 static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
 static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
 static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS == BLOCK_N, "words of B step from row to row");
 static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
 static_assert(THREAD_N % B_READ == 0, "reads of B stay in a piece");
 static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
-static_assert(COPY_STEP < BLOCK_K - 1, "the step that issues copies is one of the loop");
+static_assert(13 < BLOCK_K - 1, "steps that issue copies are of the loop");
 static_assert(A_VECTOR == 1, "factors of 1 are left out");
 
 // One K tile of both operands in shared memory.
@@ -97,7 +98,7 @@ struct Stage {
   alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
   alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
 };
-static_assert(sizeof(Stage) == 8832, "the shared memory that was planned");
+static_assert(sizeof(Stage) == 14592, "the shared memory that was planned");
 
 // Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
 __device__ __forceinline__ int64_t offset(int index, int ld) {
@@ -181,28 +182,31 @@ __device__ __forceinline__ void copy_a_async(float* to, const float*& from, int 
   from += BLOCK_K;
 }
 
-// Starts copying a K tile of B into shared memory, kept as [k][n]; `from` moves on.
-template <bool FULL, bool ALIGNED>
+// Starts copying one of BATCHES batches of a K tile of B into shared memory, kept as [k][n];
+// after the last one `from` moves on.
+template <bool FULL, bool ALIGNED, int BATCH, int BATCHES>
 __device__ __forceinline__ void copy_b_async(float* to, const float*& from, int ldb, int n_left,
                                              int k_left, int thread) {
   if constexpr (ALIGNED) {
 #pragma unroll
-    for (int copy = 0; copy < B_COPIES; ++copy) {
-      const int n = ((thread + copy * THREADS) % B_ROW_VECTORS) * B_VECTOR;
-      const int k = (thread + copy * THREADS) / B_ROW_VECTORS;
+    for (int copy = BATCH * B_COPIES / BATCHES; copy < (BATCH + 1) * B_COPIES / BATCHES; ++copy) {
+      const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+      const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
       const bool inside = FULL || (k < k_left && n < n_left);
-      copy_global_async<B_VECTOR>(to + k * B_ROW + n, from + offset(k, ldb) + n, inside);
+      copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
+                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
     }
   } else {
 #pragma unroll
-    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
-      const int n = (thread + copy * THREADS) % BLOCK_N;
-      const int k = (thread + copy * THREADS) / BLOCK_N;
+    for (int copy = BATCH * B_WORD_COPIES / BATCHES; copy < (BATCH +
+             1) * B_WORD_COPIES / BATCHES; ++copy) {
+      const int n = thread;
+      const int k = copy;
       const bool inside = FULL || (k < k_left && n < n_left);
-      copy_global_async<1>(to + k * B_ROW + n, from + offset(k, ldb) + n, inside);
+      copy_global_async<1>(to + copy * B_ROW, from + offset(copy, ldb), inside);
     }
   }
-  from += offset(BLOCK_K, ldb);
+  if (BATCH + 1 == BATCHES) from += offset(BLOCK_K, ldb);
 }
 
 // acc += a outer b: one FMA per output.
@@ -287,11 +291,11 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
       + thread % A_ROW_VECTORS;
   const int a_to = (thread % A_ROW_VECTORS) * A_ROW + thread / A_ROW_VECTORS;
   const float* b_from = ALIGNED
-      ? B + block_col
-      : B + block_col;
+      ? B + offset(thread / B_ROW_VECTORS, ldb) + block_col + (thread % B_ROW_VECTORS) * B_VECTOR
+      : B + block_col + thread;
   const int b_to = ALIGNED
-      ? 0
-      : 0;
+      ? (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR
+      : thread;
   const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
   const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
 
@@ -304,8 +308,8 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     if (tile < k_tiles) {
       copy_a_async<FULL>(stages[tile].A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K,
                          thread);
-      copy_b_async<FULL, ALIGNED>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
-                                  depth - tile * BLOCK_K, thread);
+      copy_b_async<FULL, ALIGNED, 0, 1>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
+                                        depth - tile * BLOCK_K, thread);
     }
     __pipeline_commit();
   }
@@ -321,12 +325,30 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     for (int k = 0; k < BLOCK_K - 1; ++k) {
       read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
       read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
-      if (k == COPY_STEP) {
+      if (k == 0) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, ALIGNED, 0, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                            depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+          copy_b_async<FULL, ALIGNED, 1, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                            depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 3) {
         if (tile + BUFFERS - 1 < k_tiles) {
           copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
                              depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
-          copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
-                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 5) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, ALIGNED, 2, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                            depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 13) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, ALIGNED, 3, 4>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                            depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
         }
       }
       multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
@@ -347,7 +369,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 64 == 0; N % 192 == 0; K % 8 == 0;
+// Requires M % 96 == 0; N % 128 == 0; K % 16 == 0;
 // B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_uneven_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,

@@ -1,0 +1,482 @@
+// sgemm_fast_90_words: C = alpha * A @ B + beta * C in FP32, by gemmdsl 0.1.0.
+//
+// source    fast.gemm, schedule fast_90_words (gemm 1)
+// target    sm_90
+// operands  A[M, K] row-major, B[K, N] row-major, C[M, N] row-major
+// passes    register_blocking, warp_tiling, stage_shared, transpose, pad,
+//           vectorise, async_copies, fma_order, fragments, specialise
+// launch    ceil(M / 128) * ceil(N / 256) blocks of 256 threads
+// shared    49664 bytes, dynamic
+// fast      M % 128 == 0; N % 256 == 0; K % 8 == 0; B at multiples of 16 bytes, ldb multiples of 4
+// edge      N % 4 == 0; B at multiples of 16 bytes, ldb multiples of 4
+// general   always right
+// proved    C tile: 32768 outputs, 128 for each of 256 threads, each written exactly once
+//           grid: each tile of C belongs to exactly one block
+//           A tile: 1024 elements copied exactly once by 256 threads one by one
+//           A tile: 1024 elements at distinct shared words, padding of 4 unused
+//           A reads: 16 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           B tile: 2048 elements copied exactly once by 256 threads in 512 vectors of 4, or singly
+//           B tile: 2048 elements at distinct shared words, stored 4 at a time, aligned
+//           B reads: 8 elements per thread and k, each where it was stored, 4 at a time, aligned
+//           guards (fast, edge, general):
+//           an axis without guard and a vector in global memory follow from the conditions
+//           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
+//           shared memory: no two threads touch a word without a barrier between, unless both read
+//           limits: 256 threads and 49664 bytes of shared memory per block fit sm_90
+//
+// Semantics: beta == 0 never reads C;
+// alpha == 0 or K == 0 never reads A or B. NaN and infinity propagate.
+
+#include <cuda_runtime.h>
+#include <cuda_pipeline_primitives.h>
+
+#include <climits>
+#include <cstdint>
+
+namespace {
+
+// Tiles and threads.
+constexpr int BLOCK_M = 128;
+constexpr int BLOCK_N = 256;
+constexpr int BLOCK_K = 8;
+constexpr int BUFFERS = 4;  // slots of each shared tile
+constexpr int WARP_SIZE = 32;
+constexpr int WARP_M = 32;  // warp tile
+constexpr int WARP_N = 128;
+constexpr int LANES_M = 2;  // lanes of a warp over its tile
+constexpr int LANES_N = 16;
+constexpr int THREAD_M = 16;  // outputs of a thread
+constexpr int THREAD_N = 8;  // outputs of a thread
+constexpr int PIECE_M = 4;  // neighbouring ones
+constexpr int PIECE_N = 4;  // neighbouring ones
+constexpr int WARPS_M = BLOCK_M / WARP_M;
+constexpr int WARPS_N = BLOCK_N / WARP_N;
+constexpr int THREADS = WARPS_M * WARPS_N * WARP_SIZE;  // of a block
+constexpr int PIECE_STRIDE_M = LANES_M * PIECE_M;  // from piece to piece
+constexpr int PIECE_STRIDE_N = LANES_N * PIECE_N;  // from piece to piece
+constexpr int FRAGMENTS = 2;  // sets of fragment registers
+
+// How A moves and where its tile lies.
+constexpr int A_PAD = 4;  // unused floats at the end of a row
+constexpr int A_ROW = BLOCK_M + A_PAD;  // floats from row to row of A's tile
+constexpr int A_VECTOR = 1;  // floats per global load of A
+constexpr int A_READ = 4;  // floats per shared read
+constexpr int A_ROW_VECTORS = BLOCK_K;  // loads per row of the global tile
+constexpr int A_VECTORS = BLOCK_M * A_ROW_VECTORS;  // loads per tile
+constexpr int A_COPIES = A_VECTORS / THREADS;  // loads per thread and tile
+
+// How B moves and where its tile lies.
+constexpr int B_ROW = BLOCK_N;  // floats from row to row of B's tile
+constexpr int B_VECTOR = 4;  // floats per global load of B
+constexpr int B_READ = 4;  // floats per shared read
+constexpr int B_ROW_VECTORS = BLOCK_N / B_VECTOR;  // loads per row of the global tile
+constexpr int B_VECTORS = BLOCK_K * B_ROW_VECTORS;  // loads per tile
+constexpr int B_COPIES = B_VECTORS / THREADS;  // loads per thread and tile
+constexpr int B_WORDS = BLOCK_K * BLOCK_N;  // floats per tile, where vectors are not allowed
+constexpr int B_WORD_COPIES = B_WORDS / THREADS;  // of them per thread
+
+// How C moves.
+constexpr int C_VECTOR = 1;  // floats per store of C
+
+static_assert(THREADS <= 1024, "CUDA's limit");
+static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
+static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
+static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
+static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
+static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
+static_assert(A_ROW % A_READ == 0, "rows of A keep vectors aligned");
+static_assert(PIECE_M % A_READ == 0, "reads of A stay in a piece");
+static_assert(BLOCK_K * BLOCK_N % B_VECTOR == 0, "loads cover the tile of B");
+static_assert(B_VECTORS == B_COPIES * THREADS, "threads share the loads of B evenly");
+static_assert(THREADS % B_ROW_VECTORS == 0, "loads of B step by whole rows");
+static_assert(B_WORDS == B_WORD_COPIES * THREADS, "threads share the words of B evenly");
+static_assert(THREADS == BLOCK_N, "words of B step from row to row");
+static_assert(B_ROW % B_READ == 0, "rows of B keep vectors aligned");
+static_assert(PIECE_N % B_READ == 0, "reads of B stay in a piece");
+static_assert(BLOCK_K % FRAGMENTS == 0, "sets of fragments take turns from tile to tile");
+static_assert(3 < BLOCK_K - 1, "steps that issue copies are of the loop");
+static_assert(C_VECTOR == 1 && A_VECTOR == 1, "factors of 1 are left out");
+
+// One K tile of both operands in shared memory.
+struct Stage {
+  alignas(16) float A[BLOCK_K][A_ROW];  // [k][m]
+  alignas(16) float B[BLOCK_K][B_ROW];  // [k][n]
+};
+static_assert(sizeof(Stage) == 12416, "the shared memory that was planned");
+
+// Distance in floats of a row (or column) from the first one; 64 bits, for it can pass 2^31.
+__device__ __forceinline__ int64_t offset(int index, int ld) {
+  return static_cast<int64_t>(index) * ld;
+}
+
+// index % count for an index below 2 * count.
+__device__ __forceinline__ int wrap(int index, int count) {
+  return index < count ? index : index - count;
+}
+
+// Moves WIDTH neighbouring floats by one access of the memory that `to` or `from` points into.
+template <int WIDTH>
+__device__ __forceinline__ void move(float* to, const float* from) {
+  static_assert(WIDTH == 1 || WIDTH == 2 || WIDTH == 4, "vectors of 1, 2 or 4 floats");
+  if constexpr (WIDTH == 4) {
+    *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+  } else if constexpr (WIDTH == 2) {
+    *reinterpret_cast<float2*>(to) = *reinterpret_cast<const float2*>(from);
+  } else {
+    *to = *from;
+  }
+}
+
+// Reads WIDTH neighbours of global memory; those from `valid` on are not touched and become zero.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void load_global(float (&to)[WIDTH], const float* from, int valid) {
+  const bool whole = ALIGNED && valid >= WIDTH;
+#pragma unroll
+  for (int e = 0; e < WIDTH; ++e) to[e] = !whole && e < valid ? from[e] : 0.0f;
+  if (whole) move<WIDTH>(to, from);
+}
+
+// Writes WIDTH neighbours to global memory, but none from `valid` on.
+template <int WIDTH, bool ALIGNED>
+__device__ __forceinline__ void store_global(float* to, const float (&from)[WIDTH], int valid) {
+  if (ALIGNED && valid >= WIDTH) {
+    move<WIDTH>(to, from);
+  } else {
+#pragma unroll
+    for (int e = 0; e < WIDTH; ++e) {
+      if (e < valid) to[e] = from[e];
+    }
+  }
+}
+
+// Starts copying WIDTH neighbours from global to shared memory;
+// those not inside the matrix are not touched and become zero.
+template <int WIDTH>
+__device__ __forceinline__ void copy_global_async(float* to, const float* from, bool inside) {
+  constexpr int BYTES = WIDTH * sizeof(float);
+  const int read = inside ? BYTES : 0;
+#ifdef __CUDA_ARCH__
+  // The instruction itself fills up with zeros; __pipeline_memcpy_async would branch on how many.
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (WIDTH == 4) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                 "n"(BYTES), "r"(read) : "memory");
+  }
+#else
+  // What host compilers get to see: nvcc's own, and those of whoever runs this text on a CPU.
+  __pipeline_memcpy_async(to, from, BYTES, BYTES - read);
+#endif
+}
+
+// Starts copying a K tile of A into shared memory, kept as [k][m]; `from` moves on.
+template <bool FULL>
+__device__ __forceinline__ void copy_a_async(float* to, const float*& from, int lda, int m_left,
+                                             int k_left, int thread) {
+#pragma unroll
+  for (int copy = 0; copy < A_COPIES; ++copy) {
+    const int m = thread / A_ROW_VECTORS + copy * (THREADS / A_ROW_VECTORS);
+    const int k = thread % A_ROW_VECTORS;
+    const bool inside = FULL || (m < m_left && k < k_left);
+    copy_global_async<A_VECTOR>(to + copy * (THREADS / A_ROW_VECTORS),
+                                from + offset(copy * (THREADS / A_ROW_VECTORS), lda), inside);
+  }
+  from += BLOCK_K;
+}
+
+// Starts copying a K tile of B into shared memory, kept as [k][n]; `from` moves on.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void copy_b_async(float* to, const float*& from, int ldb, int n_left,
+                                             int k_left, int thread) {
+  if constexpr (ALIGNED) {
+#pragma unroll
+    for (int copy = 0; copy < B_COPIES; ++copy) {
+      const int n = (thread % B_ROW_VECTORS) * B_VECTOR;
+      const int k = thread / B_ROW_VECTORS + copy * (THREADS / B_ROW_VECTORS);
+      const bool inside = FULL || (k < k_left && n < n_left);
+      copy_global_async<B_VECTOR>(to + copy * (THREADS / B_ROW_VECTORS) * B_ROW,
+                                  from + offset(copy * (THREADS / B_ROW_VECTORS), ldb), inside);
+    }
+  } else {
+#pragma unroll
+    for (int copy = 0; copy < B_WORD_COPIES; ++copy) {
+      const int n = thread;
+      const int k = copy;
+      const bool inside = FULL || (k < k_left && n < n_left);
+      copy_global_async<1>(to + copy * B_ROW, from + offset(copy, ldb), inside);
+    }
+  }
+  from += offset(BLOCK_K, ldb);
+}
+
+// acc += a outer b: one FMA per output.
+__device__ __forceinline__ void multiply(float (&acc)[THREAD_M][THREAD_N],
+                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int step = 0; step < THREAD_N; ++step) {
+      const int j = i % 2 == 0 ? step : THREAD_N - 1 - step;  // there and back again
+      acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
+  }
+}
+
+// Reads this thread's fragment of A at one k from a shared tile.
+__device__ __forceinline__ void read_a(float (&to)[THREAD_M], const float (&tile)[BLOCK_K][A_ROW],
+                                       int k, int thread_row) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; i += A_READ) {
+    move<A_READ>(&to[i], &tile[k][thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M]);
+  }
+}
+
+// Reads this thread's fragment of B at one k from a shared tile.
+__device__ __forceinline__ void read_b(float (&to)[THREAD_N], const float (&tile)[BLOCK_K][B_ROW],
+                                       int k, int thread_col) {
+#pragma unroll
+  for (int j = 0; j < THREAD_N; j += B_READ) {
+    move<B_READ>(&to[j], &tile[k][thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N]);
+  }
+}
+
+// C = alpha * A @ B + beta * C for this thread's outputs; C is read only when beta != 0.
+template <bool FULL>
+__device__ __forceinline__ void store_c(float* C, int ldc, int m_left, int n_left, float scale,
+                                        float beta, const float (&acc)[THREAD_M][THREAD_N],
+                                        int thread_row, int thread_col) {
+#pragma unroll
+  for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+    for (int j = 0; j < THREAD_N; j += C_VECTOR) {
+      const int m = thread_row + (i / PIECE_M) * PIECE_STRIDE_M + i % PIECE_M;
+      const int n = thread_col + (j / PIECE_N) * PIECE_STRIDE_N + j % PIECE_N;
+      const int valid = FULL ? C_VECTOR : (m < m_left ? n_left - n : 0);
+      float* const to = C + offset(m, ldc) + n;
+      alignas(16) float out[C_VECTOR];
+      if (beta != 0.0f) {
+        load_global<C_VECTOR, true>(out, to, valid);
+#pragma unroll
+        for (int e = 0; e < C_VECTOR; ++e) out[e] = fmaf(beta, out[e], scale * acc[i][j]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < C_VECTOR; ++e) out[e] = scale * acc[i][j];
+      }
+      store_global<C_VECTOR, true>(to, out, valid);
+    }
+  }
+}
+
+// One block: the tile of C whose first row and column are block_row and block_col.
+// FULL: M, N and K are whole tiles, no guards; ALIGNED: vectors are allowed in global memory.
+template <bool FULL, bool ALIGNED>
+__device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K, float alpha,
+                                              const float* __restrict__ A, int lda,
+                                              const float* __restrict__ B, int ldb, float beta,
+                                              float* __restrict__ C, int ldc) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / WARP_SIZE;
+  const int lane = thread % WARP_SIZE;
+  const int thread_row = (warp / WARPS_N) * WARP_M + (lane / LANES_N) * PIECE_M;
+  const int thread_col = (warp % WARPS_N) * WARP_N + (lane % LANES_N) * PIECE_N;
+  const int block = static_cast<int>(blockIdx.x);
+  const int blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int block_row = (block / blocks_n) * BLOCK_M;
+  const int block_col = (block % blocks_n) * BLOCK_N;
+  const int m_left = M - block_row;  // rows of C from here on
+  const int n_left = N - block_col;  // columns of C from here on
+  // Where this thread's copies of the next K tile begin, in global memory and in the shared tile.
+  const float* a_from = A + offset(block_row + thread / A_ROW_VECTORS, lda)
+      + thread % A_ROW_VECTORS;
+  const int a_to = (thread % A_ROW_VECTORS) * A_ROW + thread / A_ROW_VECTORS;
+  const float* b_from = ALIGNED
+      ? B + offset(thread / B_ROW_VECTORS, ldb) + block_col + (thread % B_ROW_VECTORS) * B_VECTOR
+      : B + block_col + thread;
+  const int b_to = ALIGNED
+      ? (thread / B_ROW_VECTORS) * B_ROW + (thread % B_ROW_VECTORS) * B_VECTOR
+      : thread;
+  const int depth = alpha == 0.0f ? 0 : K;  // alpha == 0 reads neither A nor B
+  const int k_tiles = depth / BLOCK_K + (depth % BLOCK_K != 0);
+
+  float acc[THREAD_M][THREAD_N] = {};
+  alignas(16) float a[FRAGMENTS][THREAD_M];
+  alignas(16) float b[FRAGMENTS][THREAD_N];
+
+#pragma unroll
+  for (int tile = 0; tile < BUFFERS - 1; ++tile) {
+    if (tile < k_tiles) {
+      copy_a_async<FULL>(stages[tile].A[0] + a_to, a_from, lda, m_left, depth - tile * BLOCK_K,
+                         thread);
+      copy_b_async<FULL, ALIGNED>(stages[tile].B[0] + b_to, b_from, ldb, n_left,
+                                  depth - tile * BLOCK_K, thread);
+    }
+    __pipeline_commit();
+  }
+  __pipeline_wait_prior(BUFFERS - 2);
+  __syncthreads();  // the first tile is complete before anyone reads it
+  if (0 < k_tiles) {
+    read_b(b[0], stages[0].B, 0, thread_col);
+    read_a(a[0], stages[0].A, 0, thread_row);
+  }
+  int slot = 0, free_slot = BUFFERS - 1;
+  for (int tile = 0; tile < k_tiles; ++tile) {
+#pragma unroll
+    for (int k = 0; k < BLOCK_K - 1; ++k) {
+      read_b(b[(k + 1) % FRAGMENTS], stages[slot].B, k + 1, thread_col);
+      read_a(a[(k + 1) % FRAGMENTS], stages[slot].A, k + 1, thread_row);
+      if (k == 2) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_b_async<FULL, ALIGNED>(stages[free_slot].B[0] + b_to, b_from, ldb, n_left,
+                                      depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      if (k == 3) {
+        if (tile + BUFFERS - 1 < k_tiles) {
+          copy_a_async<FULL>(stages[free_slot].A[0] + a_to, a_from, lda, m_left,
+                             depth - (tile + BUFFERS - 1) * BLOCK_K, thread);
+        }
+      }
+      multiply(acc, a[k % FRAGMENTS], b[k % FRAGMENTS]);
+    }
+    __pipeline_commit();
+    __pipeline_wait_prior(BUFFERS - 2);
+    __syncthreads();  // the next tile has landed for all, and nobody reads this one any more
+    read_b(b[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].B, 0, thread_col);
+    read_a(a[0], stages[wrap(slot + (tile + 1 < k_tiles), BUFFERS)].A, 0, thread_row);
+    multiply(acc, a[(BLOCK_K - 1) % FRAGMENTS], b[(BLOCK_K - 1) % FRAGMENTS]);
+    slot = wrap(slot + 1, BUFFERS);
+    free_slot = wrap(free_slot + 1, BUFFERS);
+  }
+  C += offset(block_row, ldc) + block_col;
+  store_c<FULL>(C, ldc, m_left, n_left,
+                depth > 0 ? alpha : 0.0f, beta, acc, thread_row, thread_col);
+}
+
+}  // namespace
+
+// Requires M % 128 == 0; N % 256 == 0; K % 8 == 0; B at multiples of 16 bytes, ldb multiples of 4.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_fast_90_words_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                         int ldc) {
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Requires N % 4 == 0; B at multiples of 16 bytes, ldb multiples of 4.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_fast_90_words_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                         const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                         int ldc) {
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  compute_block<false, true>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+// Right for every size, leading dimension and alignment.
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm_fast_90_words_general(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
+                            const float* __restrict__ B, int ldb, float beta, float* __restrict__ C,
+                            int ldc) {
+  extern __shared__ float4 shared_memory[];
+  Stage* stages = reinterpret_cast<Stage*>(shared_memory);
+  compute_block<false, false>(stages, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+namespace {
+
+// What the launcher returns; the header repeats these.
+enum Status {
+  SUCCESS = 0,
+  NEGATIVE_SIZE = 1,
+  LEADING_DIMENSION = 2,
+  NULL_POINTER = 3,
+  OVERLAP = 4,
+  PRECONDITION = 5,
+  TOO_LARGE = 6,
+  LAUNCH_FAILED = 7,
+};
+
+// Whether every row (or column) starts at an address that allows vectors of `width` floats.
+bool aligned(const float* matrix, int ld, int width) {
+  return reinterpret_cast<uintptr_t>(matrix) % (width * sizeof(float)) == 0 && ld % width == 0;
+}
+
+// Whether C, `c_lines` lines of `c_length` floats, may share memory with such lines of an input.
+bool overlap(const float* C, int c_lines, int c_length, int ldc, const float* x, int lines,
+             int length, int ld) {
+  const auto bytes = [](int64_t count, int64_t extent, int64_t stride) {
+    return static_cast<uint64_t>((count - 1) * stride + extent) * sizeof(float);
+  };
+  const auto c_begin = reinterpret_cast<uintptr_t>(C);
+  const auto x_begin = reinterpret_cast<uintptr_t>(x);
+  const bool apart = c_begin >= x_begin + bytes(lines, length, ld) ||
+                     x_begin >= c_begin + bytes(c_lines, c_length, ldc);
+  if (apart || ldc != ld) return !apart;
+  // Two panels of one matrix: their lines are apart when they are so within one leading dimension.
+  const auto distance = static_cast<int64_t>(x_begin - c_begin);
+  const int64_t pitch = static_cast<int64_t>(ld) * static_cast<int64_t>(sizeof(float));
+  const int64_t start = (distance % pitch + pitch) % pitch;
+  return start < c_length * static_cast<int64_t>(sizeof(float)) ||
+         start + length * static_cast<int64_t>(sizeof(float)) > pitch;
+}
+
+template <typename... Parameters, typename... Arguments>
+int launch(void (*kernel)(Parameters...), int64_t blocks, cudaStream_t stream,
+           Arguments... arguments) {
+  // More than 48 KB of shared memory is dynamic and has to be asked for.
+  constexpr auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (cudaFuncSetAttribute(kernel, attribute, BUFFERS * sizeof(Stage)) != cudaSuccess) {
+    return LAUNCH_FAILED;
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(THREADS);
+  config.dynamicSmemBytes = BUFFERS * sizeof(Stage);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? SUCCESS : LAUNCH_FAILED;
+}
+
+}  // namespace
+
+// Checks the arguments; on `stream`, launches the first entry whose conditions hold.
+extern "C" int sgemm_fast_90_words(int M, int N, int K, float alpha, const float* A, int lda,
+                                   const float* B, int ldb, float beta, float* C, int ldc,
+                                   cudaStream_t stream) {
+  if (M < 0 || N < 0 || K < 0) return NEGATIVE_SIZE;
+  if (lda < K || lda < 1) return LEADING_DIMENSION;
+  if (ldb < N || ldb < 1) return LEADING_DIMENSION;
+  if (ldc < N || ldc < 1) return LEADING_DIMENSION;
+  if (M == 0 || N == 0) return SUCCESS;
+  const bool reads_inputs = K > 0 && alpha != 0.0f;
+  if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
+    return OVERLAP;
+  }
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
+    return OVERLAP;
+  }
+  const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
+  const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
+  const int64_t blocks = blocks_m * blocks_n;
+  if (blocks > INT_MAX) return TOO_LARGE;
+  const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
+  const bool vectors = N % B_VECTOR == 0 && aligned(B, ldb, B_VECTOR);
+  if (full_tiles && vectors) {
+    return launch(sgemm_fast_90_words_fast, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
+  }
+  if (vectors) {
+    return launch(sgemm_fast_90_words_edge, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta, C,
+                  ldc);
+  }
+  return launch(sgemm_fast_90_words_general, blocks, stream, M, N, K, alpha, A, lda, B, ldb, beta,
+                C, ldc);
+}
