@@ -14,7 +14,7 @@ from typing import Literal
 from gemmdsl.analysis.access import Access, Kind, summed
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu_report import Measured, SharedOp
-from gemmdsl.analysis.occupancy import Occupancy
+from gemmdsl.occupancy import Occupancy
 
 # Parts of all wavefronts, or sectors, of the same kind.
 WAVEFRONT_TOLERANCE = 1e-3

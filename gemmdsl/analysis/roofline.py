@@ -10,12 +10,12 @@ import numpy as np
 
 from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.banks import BANKS, WORD
-from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.sectors import SECTOR
 from gemmdsl.analysis.shape import Shape, blocks, ceil_div, part_tiles
 from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
+from gemmdsl.occupancy import Occupancy
 from gemmdsl.target import SM_PARTITIONS, WAVEFRONTS_PER_CYCLE
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.api import CompiledKernel
 from gemmdsl.bench.baseline import Baseline, Buffers, leading
-from gemmdsl.bench.support import Ceilings, Support, row_of, strides
+from gemmdsl.bench.support import Ceilings, Support, strides
 from gemmdsl.bench.timing import Enqueue, Samples, interleaved
 from gemmdsl.cuda_source import EntryPoint
 from gemmdsl.diagnostics import GemmError
 from gemmdsl.launch_errors import LaunchError
+from gemmdsl.occupancy import occupancy
 from gemmdsl.reference import POISON
 from gemmdsl.runtime.device import Gpu
 from gemmdsl.runtime.errors import UNSUPPORTED
@@ -232,7 +232,7 @@ class Session:
                 spilled=spilled,
                 shared=shared,
                 blocks_per_sm=occupancy(
-                    row_of(self._gpu.limits), source.plan.threads, usage.registers, max(shared, usage.shared)
+                    self._gpu.limits.row, source.plan.threads, usage.registers, max(shared, usage.shared)
                 ).blocks,
             )
             if spilled and not self._chosen.allow_spills:

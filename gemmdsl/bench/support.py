@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from gemmdsl.cubins import cached_cubin
-from gemmdsl.runtime.device import Gpu, Handle, Limits
+from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import Operand, Order
-from gemmdsl.target import TARGETS, Target
 
 _FORMATS = {
     "gemmdsl_fill": "PlIi",
@@ -150,15 +149,3 @@ class Support:
     def _start(self, name: str, blocks: int, *words: float, stream: Handle = None) -> None:
         with self.gpu.current():
             self._functions[name].prepared_async_call((blocks, 1, 1), (_THREADS, 1, 1), stream, *words)
-
-
-def row_of(limits: Limits) -> Target:
-    """A row of the table for the device: that of the newest target which is no newer, with its own sizes."""
-    rows = sorted(TARGETS.values(), key=lambda row: row.number)
-    nearest = next((row for row in reversed(rows) if row.number <= limits.number), rows[0])
-    return replace(
-        nearest,
-        name=limits.target,
-        shared_per_sm=limits.shared_per_sm,
-        max_threads_per_sm=limits.threads_per_sm,
-    )

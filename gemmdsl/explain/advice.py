@@ -11,7 +11,7 @@ from itertools import count
 from gemmdsl.analysis.access import Access, Count, Kind, Space
 from gemmdsl.analysis.banks import BANKS
 from gemmdsl.analysis.lines import source_map
-from gemmdsl.analysis.occupancy import estimated_registers, occupancy
+from gemmdsl.analysis.registers import estimated_registers
 from gemmdsl.analysis.shape import tight
 from gemmdsl.analysis.written import written
 from gemmdsl.checker import Program, loads
@@ -19,6 +19,7 @@ from gemmdsl.diagnostics import GemmError
 from gemmdsl.explain.moves import Move, moves, schedule_text
 from gemmdsl.ir import Kernel
 from gemmdsl.names import MAX_NAME
+from gemmdsl.occupancy import occupancy
 from gemmdsl.passes import build
 from gemmdsl.rules import violations
 from gemmdsl.rules_options import Options, derive

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from gemmdsl.analysis.access import Count
 from gemmdsl.analysis.compiled import Compiled, build, compiled
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.analysis.sass import CannotEvaluate
 from gemmdsl.analysis.shape import Shape
 from gemmdsl.cuda_source import CudaSource
 from gemmdsl.emit import emit
 from gemmdsl.explain.advice import Suggestion, Want
 from gemmdsl.ir import Kernel
+from gemmdsl.occupancy import occupancy
 from gemmdsl.passes import steps
 from gemmdsl.toolchain import ToolError
 from gemmdsl.wording import several

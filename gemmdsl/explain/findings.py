@@ -8,11 +8,11 @@ from typing import Literal, get_args
 
 from gemmdsl.analysis.access import KINDS, Access, Count, Kind, Space, summed
 from gemmdsl.analysis.compiled import Compiled
-from gemmdsl.analysis.occupancy import Occupancy
 from gemmdsl.analysis.roofline import Roofline
 from gemmdsl.explain.advice import SMALL, Want
 from gemmdsl.explain.compiling import Mend
 from gemmdsl.ir import Kernel
+from gemmdsl.occupancy import Occupancy
 from gemmdsl.spec import OperandName, Schedule, StagedName
 from gemmdsl.wording import several
 

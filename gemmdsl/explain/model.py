@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.lines import source_map
-from gemmdsl.analysis.occupancy import Occupancy, estimated_registers, occupancy
+from gemmdsl.analysis.registers import estimated_registers
 from gemmdsl.analysis.roofline import Roofline, roofline
 from gemmdsl.analysis.shape import Shape, path_for
 from gemmdsl.analysis.sweeps import Swept, swept
@@ -21,6 +21,7 @@ from gemmdsl.explain.advice import Suggestion, Want, mended, suggestions
 from gemmdsl.explain.compiling import Mend, Trials, machine_code
 from gemmdsl.explain.findings import Finding, findings
 from gemmdsl.ir import Kernel, Path
+from gemmdsl.occupancy import Occupancy, occupancy
 from gemmdsl.passes import steps
 from gemmdsl.spec import Spec
 from gemmdsl.target import MAX_BLOCKS, TARGETS

@@ -11,12 +11,13 @@ import atexit
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.bindings import current_context, pop_context
+from gemmdsl.target import TARGETS, Target
 
 # Any of pycuda's objects: the package has no types.
 Handle = Any
@@ -69,6 +70,18 @@ class Limits:
     def number(self) -> int:
         """Compute capability as in `sm_90`."""
         return int(self.target.removeprefix("sm_"))
+
+    @property
+    def row(self) -> Target:
+        """A row of the table for the device: of the newest target which is no newer, with its own sizes."""
+        rows = sorted(TARGETS.values(), key=lambda row: row.number)
+        nearest = next((row for row in reversed(rows) if row.number <= self.number), rows[0])
+        return replace(
+            nearest,
+            name=self.target,
+            shared_per_sm=self.shared_per_sm,
+            max_threads_per_sm=self.threads_per_sm,
+        )
 
     @property
     def release(self) -> str:
@@ -181,6 +194,31 @@ class Gpu:
         if data.nbytes:
             with self.current(), self._guarded("copying from the GPU"):
                 self.cuda.memcpy_dtoh(data, address)
+
+    def upload_lines(self, address: int, pitch: int, data: Any) -> None:
+        """Copy the rows of a contiguous array to the device, `pitch` bytes from one to the next."""
+        self._copy_rows(
+            data, "copying to the GPU", ("set_src_host", data), ("set_dst_device", address), pitch
+        )
+
+    def download_lines(self, data: Any, address: int, pitch: int) -> None:
+        """Fill a contiguous array from rows on the device, once all work on the default stream is done."""
+        places = (("set_src_device", address), ("set_dst_host", data))
+        self._copy_rows(data, "copying from the GPU", *places, pitch)
+
+    def _copy_rows(
+        self, data: Any, doing: str, source: tuple[str, Any], target: tuple[str, Any], pitch: int
+    ) -> None:
+        if not data.nbytes:
+            return
+        with self.current(), self._guarded(doing):
+            copy = self.cuda.Memcpy2D()
+            for setter, place in (source, target):
+                getattr(copy, setter)(place)
+            own = data.strides[0]
+            copy.src_pitch, copy.dst_pitch = (own, pitch) if source[0] == "set_src_host" else (pitch, own)
+            copy.width_in_bytes, copy.height = data.shape[1] * data.itemsize, data.shape[0]
+            copy(aligned=False)
 
     def fill_words(self, address: int, word: int, count: int, stream: Handle = None) -> None:
         """Set `count` 32-bit words."""

@@ -80,14 +80,12 @@ def perform(kernel: Kernel, exercise: Exercise) -> bool:
         arguments[name] = int(memory[name])
         if name != "C" or exercise.beta != 0:
             lines = np.ascontiguousarray(values[name] if operand.order is Order.ROW else values[name].T)
-            for number, line in enumerate(lines):
-                gpu.upload(arguments[name] + 4 * number * sizes[operand.ld], line)
+            gpu.upload_lines(arguments[name], 4 * sizes[operand.ld], lines)
     kernel.launch(arguments, exercise.alpha, exercise.beta, entry=exercise.entry.path)
     kernel.wait()
     by_row = problem.c.order is Order.ROW
     result = np.empty(values["C"].shape if by_row else values["C"].shape[::-1], np.float32)
-    for number, line in enumerate(result):
-        gpu.download(line, arguments["C"] + 4 * number * sizes["ldc"])
+    gpu.download_lines(result, arguments["C"], 4 * sizes["ldc"])
     return compare(
         problem,
         result if by_row else result.T,

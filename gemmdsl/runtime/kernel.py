@@ -9,6 +9,7 @@ from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource, EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.cuda_source import Launch as Started
 from gemmdsl.launch_errors import check_range, from_status, meets_output, scalars, unusable
+from gemmdsl.occupancy import carveout
 from gemmdsl.runtime import errors
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import OperandName
@@ -183,11 +184,20 @@ class Kernel:
             return function
 
     def _allow_shared(self, plan: LaunchPlan) -> None:
-        """Ask for more shared memory than a kernel has by itself."""
-        attribute = self.gpu.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        """Ask for more shared memory than a kernel has by itself, and for room for all blocks that fit.
+
+        Left to itself, a driver may give an SM the shared memory of one block where two would fit.
+        """
+        names = self.gpu.cuda.function_attribute
+        registers = {used.entry: used.registers for used in self.cubin.usage}
         with self.gpu.current():
             for entry in plan.entries:
-                self._functions[entry.name].set_attribute(attribute, plan.dynamic_shared_bytes)
+                function = self._functions[entry.name]
+                function.set_attribute(names.MAX_DYNAMIC_SHARED_SIZE_BYTES, plan.dynamic_shared_bytes)
+                if entry.name in registers:
+                    shared = plan.static_shared_bytes + plan.dynamic_shared_bytes
+                    share = carveout(self.gpu.limits.row, plan.threads, registers[entry.name], shared)
+                    function.set_attribute(names.PREFERRED_SHARED_MEMORY_CARVEOUT, share)
 
     def _forced(self, path: str, arguments: Mapping[str, int]) -> EntryPoint:
         for entry in self.source.plan.entries:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmdsl.analysis.occupancy import estimated_registers, occupancy, registers_for
+from gemmdsl.analysis.registers import estimated_registers
 from gemmdsl.analysis.roofline import intensities, waves
+from gemmdsl.occupancy import occupancy, registers_for
 from gemmdsl.target import TARGETS
 from tests.analysis.models import as_compiled, kernel, needs_toolkit, shape_of
 

@@ -10,12 +10,12 @@ import pytest
 import gemmdsl
 from gemmdsl.analysis.access import Access, Count, summed
 from gemmdsl.analysis.lines import source_map
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.analysis.roofline import waves
 from gemmdsl.analysis.shape import part_tiles, tight
 from gemmdsl.analysis.written import written
 from gemmdsl.emit import emit
 from gemmdsl.ir import Kernel
+from gemmdsl.occupancy import occupancy
 from gemmdsl.passes import steps
 
 TEXT = """gemm 1

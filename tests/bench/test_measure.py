@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.bench import Row, Settings, Subject, measure, report
 from gemmdsl.bench.baseline import Buffers, cublas
 from gemmdsl.bench.plot import drawn
 from gemmdsl.bench.session import Report, Shape
-from gemmdsl.bench.support import Ceilings, row_of
+from gemmdsl.bench.support import Ceilings
 from gemmdsl.bench.timing import Samples
 from gemmdsl.cli import group
 from gemmdsl.diagnostics import GemmError
+from gemmdsl.occupancy import occupancy
 from gemmdsl.runtime import gpu
 from gemmdsl.spec import Operand, Order, Problem
 from gemmdsl.target import TARGETS
@@ -244,7 +244,7 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_resident_blocks(world: World) -> None:
-    row = row_of(gpu().limits)
+    row = gpu().limits.row
     assert row == TARGETS["sm_90"]
     world.usage = (Usage("sgemm_odd_general", "sm_90", 128, 0, 0, 0, 2048, 1, 400),)
     (measured,) = measure(gpu(), [subject(world)], [SHAPE], None, QUICK).rows
@@ -254,7 +254,7 @@ def test_resident_blocks(world: World) -> None:
 @pytest.mark.parametrize(("name", "nearest"), [("sm_130", "sm_121"), ("sm_88", "sm_87"), ("sm_60", "sm_75")])
 def test_a_device_that_is_not_in_the_table(world: World, name: str, nearest: str) -> None:
     limits = replace(gpu().limits, target=name, shared_per_sm=65536, threads_per_sm=1536)
-    row = row_of(limits)
+    row = limits.row
     assert (row.name, row.shared_per_sm, row.max_threads_per_sm) == (name, 65536, 1536)
     assert row.max_blocks_per_sm == TARGETS[nearest].max_blocks_per_sm
 

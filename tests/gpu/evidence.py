@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -47,7 +47,7 @@ from gemmdsl.reference import StoredMatrix
 from gemmdsl.rules import violations
 from gemmdsl.runtime import Gpu, gpu, run_stored
 from gemmdsl.runtime.kernel import load
-from gemmdsl.runtime.sanitize import TOOLS, Sanitized, Tool, sanitized
+from gemmdsl.runtime.sanitize import TOOLS, Tool, sanitized
 from gemmdsl.spec import OperandName, Spec
 from gemmdsl.target import TARGETS
 from gemmdsl.testing import cases, run_case, specs
@@ -67,7 +67,7 @@ SHAPES = [
 SUITE = examples.FOLDER / "suite.toml"
 LARGE = (46_400, 46_400, 32)
 REPEATS = 100
-CHUNK = 4
+CHUNK = 2
 Say = Callable[[str], None]
 
 
@@ -80,11 +80,12 @@ class Compared:
 
 
 def sources(target: str, files: tuple[str, ...] = ()) -> list[CudaSource]:
-    """Every example, or those of some files, as a device of `target` runs it."""
+    """Every example, or those of some files or of the suite's table, as a device of `target` runs it."""
+    winners = {product.schedule for product in load_table(SUITE).products} if SUITE.name in files else set()
     return [
         examples.kernel_on(file, schedule, target).cuda
         for file, schedule in examples.schedules()
-        if not files or file in files
+        if not files or file in files or schedule in winners
     ]
 
 
@@ -296,24 +297,27 @@ def drawn(out: Path, say: Say, processes: int, count: int = 200, per_spec: int =
     return wrong == 0 and total == count * per_spec
 
 
-def sanitize(out: Path, say: Say, processes: int, files: tuple[str, ...] = ()) -> bool:
+def sanitize(
+    out: Path, say: Say, processes: int, files: tuple[str, ...] = (), tools: tuple[Tool, ...] = TOOLS
+) -> bool:
     with Gpu() as device:
         target = device.limits.target
     every = sources(target, files)
     compile_all([source.text for source in every], target, processes)
     say("compiled")
     chunks = [every[start : start + CHUNK] for start in range(0, len(every), CHUNK)]
-    jobs: list[tuple[list[CudaSource], Tool]] = [(chunk, tool) for tool in TOOLS for chunk in chunks]
-
-    def watch(job: tuple[list[CudaSource], Tool]) -> Sanitized:
-        return sanitized(*job)
-
-    clean = dict.fromkeys(TOOLS, 0)
-    with ThreadPoolExecutor(max(1, processes // 2)) as pool:
-        for (chunk, tool), found in zip(jobs, pool.map(watch, jobs), strict=True):
+    jobs: list[tuple[list[CudaSource], Tool]] = [(chunk, tool) for tool in tools for chunk in chunks]
+    clean = dict.fromkeys(tools, 0)
+    with ThreadPoolExecutor(processes) as pool:
+        running = {pool.submit(sanitized, chunk, tool): (chunk, tool) for chunk, tool in jobs}
+        # As they come, so that a run that is cut short has told what it found.
+        for future in as_completed(running):
+            chunk, tool = running[future]
             names = ", ".join(source.plan.launcher for source in chunk)
+            found = future.result()
             if found.clean:
                 clean[tool] += len(chunk)
+                say(f"{tool} clean on {names}")
             else:
                 say(f"{tool} on {names}: {found.title}\n{found.text}")
     told = ", ".join(f"{tool} {count} of {len(every)}" for tool, count in clean.items())
@@ -409,13 +413,28 @@ PARTS: dict[str, Callable[[Path, Say, int], bool]] = {
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True)
 @click.option("--processes", type=int, default=os.cpu_count() or 1, show_default=True)
 @click.option("--commit", default="", help="What the suite names as its commit, where git does not tell.")
-@click.option("--file", "files", multiple=True, help="Sanitize the examples of this file only; repeatable.")
-def main(parts: tuple[str, ...], out: Path, processes: int, commit: str, files: tuple[str, ...]) -> None:
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    help="Sanitize the examples of this file, or of suite.toml, only; repeatable.",
+)
+@click.option(
+    "--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="Sanitize with this tool only."
+)
+def main(
+    parts: tuple[str, ...],
+    out: Path,
+    processes: int,
+    commit: str,
+    files: tuple[str, ...],
+    tools: tuple[Tool, ...],
+) -> None:
     """Run parts of the evidence."""
     named = {
         "suite": partial(suite, commit=commit),
         "candidates": partial(candidates, commit=commit),
-        "sanitize": partial(sanitize, files=files),
+        "sanitize": partial(sanitize, files=files, tools=tools or TOOLS),
     }
     out.mkdir(parents=True, exist_ok=True)
     good = True

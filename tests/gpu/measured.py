@@ -21,9 +21,9 @@ import click
 from gemmdsl.analysis.compiled import Compiled, build, compiled
 from gemmdsl.analysis.ncu import Comparison, compare
 from gemmdsl.analysis.ncu_report import Measured, read_report
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.analysis.sass import Function
 from gemmdsl.emit import emit
+from gemmdsl.occupancy import occupancy
 from gemmdsl.passes import steps
 from tests import examples
 from tests.gpu.profiles import Subject, subjects

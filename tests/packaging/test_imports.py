@@ -25,7 +25,7 @@ SOLE_IMPORTERS = {
 # of a stage, modules or packages, are in order too.  A unit may import those of lower layers and those before
 # it in its own stage.
 LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
-    {"ground": ("version", "source", "target", "suggest", "wording", "resources")},
+    {"ground": ("version", "source", "target", "occupancy", "suggest", "wording", "resources")},
     {"contracts": ("diagnostics", "files", "spec", "conditions", "cuda_source")},
     {
         "rules": (

@@ -70,6 +70,7 @@ class World:
     milliseconds: Callable[[str], float] = lambda name: 1.0
     usage: tuple[Usage, ...] = ()
     opted_in: dict[str, int] = field(default_factory=dict)
+    carveouts: dict[str, int] = field(default_factory=dict)
 
     def know(self, source: CudaSource) -> CudaSource:
         """Let the kernels of this source be loadable."""
@@ -220,8 +221,8 @@ def _driver(world: World) -> dict[str, Any]:
             self.format = types
 
         def set_attribute(self, attribute: str, value: int) -> None:
-            assert attribute == "MAX_DYNAMIC"
-            world.opted_in[self.name] = value
+            known = {"MAX_DYNAMIC": world.opted_in, "CARVEOUT": world.carveouts}
+            known[attribute][self.name] = value
 
         def prepared_async_call(
             self,
@@ -310,6 +311,12 @@ def _driver(world: World) -> dict[str, Any]:
         def set_dst_device(self, address: int) -> None:
             self.dst = address
 
+        def set_src_host(self, data: Any) -> None:
+            self.src = data.ctypes.data
+
+        def set_dst_host(self, data: Any) -> None:
+            self.dst = data.ctypes.data
+
         def __call__(self, stream: Stream | None = None, aligned: bool = True) -> None:
             world.need_context()
             for line in range(self.height):
@@ -336,7 +343,9 @@ def _driver(world: World) -> dict[str, Any]:
         "memset_d32_async": fill,
         "memcpy_dtod_async": copy,
         "device_attribute": SimpleNamespace(**{name: name for name in ATTRIBUTES}),
-        "function_attribute": SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="MAX_DYNAMIC"),
+        "function_attribute": SimpleNamespace(
+            MAX_DYNAMIC_SHARED_SIZE_BYTES="MAX_DYNAMIC", PREFERRED_SHARED_MEMORY_CARVEOUT="CARVEOUT"
+        ),
     }
 
 

@@ -18,6 +18,7 @@ from gemmdsl.reference import StoredMatrix, compare, integers
 from gemmdsl.runtime import Gpu, GpuError, gpu, run, run_stored
 from gemmdsl.runtime.kernel import choose
 from gemmdsl.spec import OperandName
+from gemmdsl.toolchain import Usage
 from tests import examples
 from tests.runtime.fake import World
 
@@ -177,6 +178,20 @@ def test_much_shared_memory_is_opted_into(world: World) -> None:
     assert needed > 49152
     assert world.launches[-1][2] == needed
     assert set(world.opted_in.values()) == {needed}
+
+
+@pytest.mark.parametrize(("registers", "blocks"), [(100, 2), (200, 1)])
+def test_all_blocks_that_fit_get_their_shared_memory(world: World, registers: int, blocks: int) -> None:
+    kernel = source(world, "swizzle.gemm", "swizzled_async")
+    names = [entry.name for entry in kernel.plan.entries]
+    world.usage = tuple(Usage(name, "sm_90", registers, 0, 0, 0, 0, 1, 400) for name in names)
+    a, b, _ = operands(*SHAPE)
+    run(gpu(), kernel, a, b)
+    row = gpu().limits.row
+    needed = blocks * row.shared_taken(kernel.plan.dynamic_shared_bytes)
+    assert set(world.carveouts) == set(names)
+    for share in world.carveouts.values():
+        assert share * row.shared_per_sm >= 100 * needed > (share - 1) * row.shared_per_sm
 
 
 def test_streams(world: World) -> None:

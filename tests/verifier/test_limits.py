@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gemmdsl.analysis.occupancy import occupancy
 from gemmdsl.index import Int, Named
+from gemmdsl.occupancy import occupancy
 from gemmdsl.target import TARGETS, Target
 from gemmdsl.verifier import ProofError, verify_final
 from gemmdsl.verifier.failure import Refuted

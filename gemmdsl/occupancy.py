@@ -1,11 +1,10 @@
-"""How many blocks an SM holds, what limits them, and how many registers to expect."""
+"""How many blocks an SM holds, what limits them, and how much shared memory they take together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from gemmdsl.ir import Kernel, LoadTile, walk
 from gemmdsl.target import (
     MAX_REGISTERS_PER_THREAD,
     REGISTER_UNIT,
@@ -16,10 +15,6 @@ from gemmdsl.target import (
 )
 
 Limiter = Literal["registers", "shared memory", "threads", "block slots"]
-
-# Addresses, sizes, loop counters and predicates of a kernel of this compiler; calibrated on its examples.
-_ADDRESSING = 24
-_REGISTER_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +76,10 @@ def registers_for(target: Target, threads: int, shared_bytes: int, blocks: int) 
     return 0
 
 
-def estimated_registers(kernel: Kernel) -> int:
-    """Registers per thread to expect before compiling.
+def carveout(target: Target, threads: int, registers: int, shared_bytes: int) -> int:
+    """The share of an SM's shared memory, in percent, that the blocks take which it can hold.
 
-    Accumulators, two generations of fragments (ptxas loads the next while the last is used), what travels
-    through registers to shared memory, and a constant for addressing; at most what the launch bounds leave.
+    What is not shared memory is L1 cache, through which copies of single words go.
     """
-    rows, cols = kernel.threads.rows.count.value, kernel.threads.cols.count.value
-    total = rows * cols + 2 * (rows + cols) + _ADDRESSING
-    for staging in kernel.staging or ():
-        if any(
-            isinstance(statement, LoadTile) and statement.operand == staging.tile.operand.name
-            for statement in walk(kernel.body)
-        ):
-            total += staging.copy.copies.value * staging.copy.width.value
-    most = registers_for(
-        kernel.spec.target, kernel.threads.threads.value, kernel.shared_bytes, max(1, kernel.min_blocks)
-    )
-    return min(_up(total, _REGISTER_STEP), MAX_REGISTERS_PER_THREAD, most or MAX_REGISTERS_PER_THREAD)
+    blocks = occupancy(target, threads, registers, shared_bytes).blocks
+    return min(100, -(-100 * blocks * target.shared_taken(shared_bytes) // target.shared_per_sm))
