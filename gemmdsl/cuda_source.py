@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from gemmdsl.conditions import Condition
+from gemmdsl.index import Expr, evaluate
 from gemmdsl.source import Source, Span
 from gemmdsl.spec import Axis, Problem
 
@@ -116,20 +117,17 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Memory of a call, from 16 bytes on: `count` matrices of C's extents and order.
+    """Memory of a call, from a multiple of 16 bytes on; `parameter` is what kernels call it.
 
-    `parameter` is what kernels call it.  Lines along C's `contiguous` axis are multiples of `unit` floats.
+    `floats` is their number, an expression over M and N which the C launcher computes as well.
     """
 
     parameter: Parameter
-    count: int
-    contiguous: Axis
-    unit: int
+    floats: Expr
 
     def size(self, m: int, n: int) -> int:
         """Bytes for an m x n output."""
-        lines, length = (m, n) if self.contiguous == "N" else (n, m)
-        return 4 * self.count * lines * (-(-length // self.unit) * self.unit)
+        return 4 * int(evaluate(self.floats, {"M": m, "N": n}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ are coordinates within a tile, `m_left`, `n_left` and `k_left` what the matrices
 
 Where K is split among blocks, `whole` is the extent along K that all of them multiply together, `all_tiles`
 its K tiles, `split` the number of a block's part, `k_first` where that begins; `depth` is the part's extent.
+Where their products are kept until they are added up, `part` is the number of one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmdsl.index import Expr, Int, Named, Var, both, choose, either, least, less, unequal
+from gemmdsl.index import Bound, Expr, Int, Named, Var, both, choose, either, least, less, unequal
+from gemmdsl.index_parts import split
 from gemmdsl.spec import Axis, Operand
 
 # The extent along K that is multiplied.
@@ -21,6 +23,8 @@ WHOLE = Var("whole")
 ALL_TILES = Var("all_tiles")
 SPLIT = Var("split")
 K_FIRST = Var("k_first")
+# One part after the other.
+PART = Var("part")
 # Where the block's tile of C begins.
 BLOCK_ROW = Var("block_row")
 BLOCK_COL = Var("block_col")
@@ -77,9 +81,57 @@ def split_map(parts: int, block_k: Named) -> SplitMap:
     return SplitMap(named, least(WHOLE, first), least(WHOLE - K_FIRST, depth))
 
 
+@dataclass(frozen=True, slots=True)
+class WorkspaceMap:
+    """Where the products of the parts of K are kept: a matrix of C's extents and order for each, one by one.
+
+    Lines along the `contiguous` axis begin `ld` floats after each other, matrices `floats` after each other.
+    Both take 64 bits, and so do all places.
+    """
+
+    parts: Named
+    contiguous: Axis
+    ld: Bound
+    floats: Bound
+
+    @property
+    def size(self) -> Expr:
+        """Floats of all parts together."""
+        return self.parts * self.floats
+
+    def place(self, part: Expr, m: Expr, n: Expr) -> Expr:
+        """Distance in floats of an element of a part from the first one of all."""
+        line, at = (m, n) if self.contiguous == "N" else (n, m)
+        return part * self.floats + line * self.ld + at
+
+    @property
+    def origin(self) -> Expr:
+        """Where the block's tile begins in its part."""
+        return self.place(SPLIT, BLOCK_ROW, BLOCK_COL)
+
+    def within(self, m: Expr, n: Expr) -> Expr:
+        """The way from there to an element of the tile."""
+        return self.place(Int(0), m, n)
+
+    def walk(self, m: Expr, n: Expr) -> tuple[Expr, Expr]:
+        """Where an element of C lies in the first part, and the way from there to part PART."""
+        return split(self.place(PART, m, n), frozenset((PART.name,)))
+
+
+def workspace_map(parts: Named, c: Operand, vector: Named) -> WorkspaceMap:
+    """Room for the parts of `c`, whose lines follow each other in whole vectors, whatever its own do."""
+    ld = Bound("part_ld", tiles(Var(c.contiguous), vector) * vector)
+    return WorkspaceMap(parts, c.contiguous, ld, Bound("part_floats", Var(c.strided) * ld))
+
+
 # Where a thread stands that goes through a matrix line by line, as it lies in memory.
 LINE = Var("line")
 AT = Var("at")
+
+
+def swept(c: Operand) -> tuple[Var, Var]:
+    """Row and column of the element there."""
+    return (LINE, AT) if c.contiguous == "N" else (AT, LINE)
 
 
 def exists(axis: Axis, full: Expr) -> Expr:

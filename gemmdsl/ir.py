@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from gemmdsl.conditions import Condition
-from gemmdsl.extents import SplitMap
+from gemmdsl.extents import SplitMap, WorkspaceMap
 from gemmdsl.index import UNBOUNDED, Bound, Expr, Int, Named, Var, choose, equal, wrap
 from gemmdsl.layout import CopyMap, GridMap, SharedTile, ThreadMap
 from gemmdsl.spec import Axis, OperandName, Spec, StagedName
@@ -285,7 +285,8 @@ class Kernel:
     `fragments` is how many sets of fragment registers a thread has, None for one that needs no number;
     `read_first` says whose fragment is read before the other's, `unroll` how many steps of a K tile are
     unrolled at a time, None for all.  With `split`, several blocks
-    share a tile of C; `before` and `after` are the kernels launched around this one.
+    share a tile of C; `workspace` is where they keep their products, None where these go to C at once.
+    `before` and `after` are the kernels launched around this one.
     """
 
     spec: Spec
@@ -304,6 +305,7 @@ class Kernel:
     fma: FmaOrder = FmaOrder()
     unroll: Named | None = None
     split: SplitMap | None = None
+    workspace: WorkspaceMap | None = None
     before: tuple[Sweep, ...] = ()
     after: tuple[Sweep, ...] = ()
     applied: tuple[str, ...] = ()

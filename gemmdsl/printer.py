@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from typing import assert_never
 
-from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, K_FIRST, SplitMap
+from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, DEPTH, K_FIRST, PART, SplitMap, WorkspaceMap, coordinate
 from gemmdsl.index import Bound, Expr, Int, Named, Var
 from gemmdsl.index_parts import bindings, constants
 from gemmdsl.index_text import to_c
@@ -59,6 +59,8 @@ def print_kernel(kernel: Kernel) -> str:
     lines += _section("grid", (f"{name} = {to_c(value)}" for name, value in named.items()))
     if kernel.split is not None:
         lines += _section("parts of K", _split(kernel.split))
+    if kernel.workspace is not None:
+        lines += _section("workspace", _workspace(kernel.workspace))
     lines += _section("threads", _threads(kernel))
     for staging in kernel.staging or ():
         lines += _section(f"tile {staging.tile.operand.name}", _staging(staging))
@@ -165,6 +167,13 @@ def _split(split: SplitMap) -> Iterator[str]:
     yield f"{DEPTH.name} = {to_c(split.depth)}"
 
 
+def _workspace(workspace: WorkspaceMap) -> Iterator[str]:
+    yield f"{to_c(workspace.size)} floats"
+    for bound in (workspace.ld, workspace.floats):
+        yield f"{bound.name} = {to_c(bound.value)}"
+    yield f"{PART.name}(m, n) at {to_c(workspace.place(PART, coordinate('M'), coordinate('N')))}"
+
+
 def _sweeps(title: str, sweeps: tuple[Sweep, ...]) -> list[str]:
     """Kernels around this one; no section where there are none."""
     words = {ScaleOutput: "C = beta * C", ReduceParts: "C = alpha * sum of parts + beta * C"}
@@ -193,6 +202,8 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
     if kernel.split is not None:
         yield from (kernel.split.parts, kernel.split.first, kernel.split.depth)
     yield kernel.c_vector
+    if kernel.workspace is not None:
+        yield from (kernel.workspace.ld, kernel.workspace.floats)
     for optional in (kernel.fragments, kernel.unroll):
         if optional is not None:
             yield optional

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gemmdsl.analysis.classes import ALIGNMENT
 from gemmdsl.analysis.shape import Shape, ceil_div, part_extents
-from gemmdsl.ir import Kernel, StorePart, walk
+from gemmdsl.index import evaluate
+from gemmdsl.ir import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,8 @@ def part_classes(kernel: Kernel, shape: Shape) -> tuple[PartClass, ...]:
 
 def output_steps(kernel: Kernel, shape: Shape) -> tuple[int, int]:
     """Floats from line to line of what blocks write to, C or memory for its parts, and from part to part."""
-    c = kernel.spec.problem.c
-    if not any(isinstance(statement, StorePart) for statement in walk(kernel.body)):
+    workspace = kernel.workspace
+    if workspace is None:
         return shape.ldc, 0
-    unit = kernel.c_vector.value
-    ld = ceil_div(shape.extent(c.contiguous), unit) * unit
-    return ld, shape.extent(c.strided) * ld
+    sizes = {"M": shape.m, "N": shape.n}
+    return int(evaluate(workspace.ld, sizes)), int(evaluate(workspace.floats, sizes))

@@ -8,9 +8,9 @@ from typing import assert_never
 from gemmdsl.cuda_source import LaunchPlan
 from gemmdsl.emit.functions import Function, Parameter, function, names_in
 from gemmdsl.emit.operands import DirectView, OutputView, StageView, flags
-from gemmdsl.emit.printing import PART_LD
 from gemmdsl.emit.statements import StatementView
 from gemmdsl.emit.sweeps import restricted
+from gemmdsl.emit.workspace import WorkspaceView
 from gemmdsl.ir import AddOutput, Kernel, StoreOutput, StorePart, walk
 
 _THREAD = (Parameter("int thread_row"), Parameter("int thread_col"))
@@ -23,7 +23,7 @@ def end_of(kernel: Kernel) -> StoreOutput | AddOutput | StorePart:
     return next(s for s in walk(kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
 
 
-def end_function(kernel: Kernel, output: OutputView) -> Function:
+def end_function(kernel: Kernel, output: OutputView, workspace: WorkspaceView | None) -> Function:
     """The function that stores a thread's products, or adds them to C."""
     problem, end = kernel.spec.problem, end_of(kernel)
     listed = [Parameter("float* C"), Parameter("int ldc"), *_LEFT]
@@ -42,9 +42,10 @@ def end_function(kernel: Kernel, output: OutputView) -> Function:
             if problem.alpha:
                 listed.append(Parameter("float scale", "alpha"))
         case StorePart():
+            assert workspace is not None
             name = "store_part"
-            used |= names_in(output.part_address) | {"part"}
-            listed = [Parameter("float* part", "parts"), Parameter(f"int64_t {PART_LD}"), *_LEFT]
+            used |= names_in(workspace.element) | {"part"}
+            listed = [Parameter("float* part", "parts"), Parameter(f"int64_t {workspace.ld}"), *_LEFT]
         case _:
             assert_never(end)
     return function(name, flags(kernel), [*listed, Parameter(f"const {_ACC}"), *_THREAD], used)

@@ -13,7 +13,6 @@ from gemmdsl.emit.sizes import sizes_along
 from gemmdsl.emit.sweeps import (
     SweepView,
     named,
-    part_vectors,
     planned,
     restricted,
     shared_parts,
@@ -22,6 +21,7 @@ from gemmdsl.emit.sweeps import (
     sweep_views,
     workspace,
 )
+from gemmdsl.emit.workspace import WorkspaceView, workspace_view
 from gemmdsl.extents import tiles
 from gemmdsl.index import Int, Named, Var
 from gemmdsl.index_text import to_c
@@ -201,9 +201,8 @@ class LaunchView:
     entry_arguments: str
     summary: str
     split: bool
-    workspace: bool
+    workspace: WorkspaceView | None
     parts: int
-    part_vectors: str
     sweep_grid: tuple[str, str]
     before: tuple[SweepView, ...]
     after: tuple[SweepView, ...]
@@ -247,9 +246,8 @@ def launch_view(kernel: Kernel, plan: LaunchPlan, text: Printer) -> LaunchView:
         entry_arguments=named(plan.entry_parameters),
         summary=_summary(kernel),
         split=kernel.split is not None,
-        workspace=plan.workspace is not None,
+        workspace=workspace_view(kernel, text),
         parts=plan.parts.count if plan.parts else 1,
-        part_vectors=text(part_vectors(kernel)),
         sweep_grid=sweep_grid(kernel, text),
         before=sweep_views(kernel, kernel.before, plan.before, text),
         after=sweep_views(kernel, kernel.after, plan.after, text),

@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from gemmdsl.emit.functions import Function, Parameter, function, names_in
-from gemmdsl.emit.printing import PART_LD, Printer, address
+from gemmdsl.emit.printing import Printer, address
 from gemmdsl.extents import FULL, K_FIRST, exists, left, neighbours_left, whole_exists
 from gemmdsl.index import Expr, Int, Var, constant
 from gemmdsl.ir import AsyncCopyTile, CopyTile, Kernel, LoadTile, Staging, StoreTile, walk
@@ -396,7 +396,6 @@ class OutputView:
     n_index: str
     valid: str
     address: str
-    part_address: str
     aligned: str
     product: str
     with_beta: str
@@ -416,7 +415,6 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
         index[inner.name] = inner + element
     product = f"acc[{text(index['i'])}][{text(index['j'])}]"
     scaled = f"scale * {product}" if problem.alpha else product
-    place = (Var(c.strided.lower()), Var(c.contiguous.lower()))
     return OutputView(
         outer=outer.name,
         outer_count=text(counts[outer.name]),
@@ -425,8 +423,7 @@ def output_view(kernel: Kernel, text: Printer) -> OutputView:
         m_index=text(threads.rows.index(threads.i)),
         n_index=text(threads.cols.index(threads.j)),
         valid=guard(kernel, c, kernel.c_vector, text),
-        address=address(c, *place, text),
-        part_address=address(c, *place, text, PART_LD),
+        address=address(c, Var(c.strided.lower()), Var(c.contiguous.lower()), text),
         aligned=alignment(kernel, "C", kernel.c_vector.value),
         product=product,
         with_beta=f"fmaf(beta, out[e], {scaled})",

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gemmdsl.index import Expr, Named, Var, constant
+from gemmdsl.index import Expr, Named, Op, constant
 from gemmdsl.index_parts import constants
 from gemmdsl.index_text import calls, to_c
 from gemmdsl.spec import Operand
-
-# What texts call the distance from line to line of a part of C in the workspace.
-PART_LD = "part_ld"
 
 
 @dataclass(slots=True)
@@ -31,16 +28,21 @@ class Printer:
         return to_c(expr)
 
 
-def address(operand: Operand, strided: Expr, contiguous: Expr, text: Printer, ld: str | None = None) -> str:
+def wide(expr: Expr, text: Printer) -> str:
+    """C text of an expression of ints; a product that it is takes 64 bits."""
+    if isinstance(expr, Op) and expr.kind == "*":
+        return f"static_cast<int64_t>({text(expr.left)}) * {text(expr.right)}"
+    return text(expr)
+
+
+def address(operand: Operand, strided: Expr, contiguous: Expr, text: Printer) -> str:
     """C text of the distance in floats between two elements of an operand that lie this far apart.
 
     `strided` and `contiguous` count along the operand's axes; the product with the leading dimension is 64
-    bits wide.  `ld` is that of another matrix of the same order, a name for a value of 64 bits.
+    bits wide.
     """
     parts = []
-    if ld is not None:
-        parts.append(text(strided * Var(ld)))
-    elif constant(strided) != 0:
+    if constant(strided) != 0:
         text.called.add("offset")
         parts.append(f"offset({text(strided)}, {operand.ld})")
     if constant(contiguous) != 0 or not parts:

@@ -7,10 +7,10 @@ from typing import assert_never
 
 from gemmdsl.cuda_source import Parameter, Parts, Workspace
 from gemmdsl.cuda_source import Sweep as PlannedSweep
-from gemmdsl.emit.printing import PART_LD, Printer, address
+from gemmdsl.emit.printing import Printer, address
 from gemmdsl.extents import AT, LINE, tiles
-from gemmdsl.index import Expr, Int, Named, Var, least
-from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, StorePart, Sweep, walk
+from gemmdsl.index import Int, Named, Var, least
+from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, Sweep, walk
 
 _THREADS = Named("SWEEP_THREADS", Int(256), "of a block that goes through C")
 _LENGTH = Named("SWEEP_LENGTH", Int(32), "of them, along a line")
@@ -29,10 +29,9 @@ def shared_parts(kernel: Kernel) -> Parts | None:
 
 def workspace(kernel: Kernel) -> Workspace | None:
     """Memory for the parts that blocks store beside C; None where they store none."""
-    if kernel.split is None or not any(isinstance(statement, StorePart) for statement in walk(kernel.body)):
+    if kernel.workspace is None:
         return None
-    contiguous, unit = kernel.spec.problem.c.contiguous, kernel.c_vector.value
-    return Workspace(Parameter("parts", "float*"), kernel.split.parts.value, contiguous, unit)
+    return Workspace(Parameter("parts", "float*"), kernel.workspace.size)
 
 
 def planned(kernel: Kernel, sweep: Sweep, listed: tuple[Parameter, ...]) -> PlannedSweep:
@@ -80,9 +79,6 @@ class SweepView:
     parameters: str
     arguments: str
     address: str
-    part_ld: str
-    part_floats: str
-    part_address: str
     lines: str
     length: str
 
@@ -102,24 +98,11 @@ def sweep_views(
             parameters=restricted(plan.parameters),
             arguments=named(plan.parameters),
             address=address(c, LINE, AT, text),
-            part_ld=part_ld(kernel, text),
-            part_floats=f"{c.strided} * {PART_LD}",
-            part_address=address(c, LINE, AT, text, PART_LD),
             lines=c.strided,
             length=c.contiguous,
         )
         for sweep, plan in zip(sweeps, plans, strict=True)
     )
-
-
-def part_vectors(kernel: Kernel) -> Expr:
-    """Vectors of a line of a part: C's lines without gaps, in whole vectors."""
-    return tiles(Var(kernel.spec.problem.c.contiguous), kernel.c_vector)
-
-
-def part_ld(kernel: Kernel, text: Printer) -> str:
-    """C text of the distance from line to line of a part, 64 bits wide."""
-    return f"offset({text(part_vectors(kernel))}, {text(kernel.c_vector)})"
 
 
 def restricted(listed: tuple[Parameter, ...]) -> str:

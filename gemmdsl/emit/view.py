@@ -30,10 +30,10 @@ from gemmdsl.emit.operands import (
     output_view,
     stage_view,
 )
-from gemmdsl.emit.printing import PART_LD, ConstantGroup, Printer, address, constant_groups
+from gemmdsl.emit.printing import ConstantGroup, Printer, address, constant_groups
 from gemmdsl.emit.sizes import size_checks
 from gemmdsl.emit.statements import StatementView, program_view
-from gemmdsl.emit.sweeps import part_ld
+from gemmdsl.emit.workspace import WorkspaceView, workspace_view
 from gemmdsl.extents import (
     ALL_TILES,
     BLOCK_COL,
@@ -48,7 +48,7 @@ from gemmdsl.extents import (
 )
 from gemmdsl.index import Bound, Expr, Int, Var
 from gemmdsl.index_parts import bindings, free
-from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, MultiplyTile, Stmt, StoreOutput, StorePart, walk
+from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, MultiplyTile, Stmt, StoreOutput, walk
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
 from gemmdsl.spec import SHARED_ALIGNMENT, Axis, Operand, Problem
 
@@ -85,8 +85,7 @@ class KernelView:
     end: Function
     origins: dict[str, str]
     ends: str
-    part_ld: str
-    part_start: str
+    workspace: WorkspaceView | None
     vector_atomics: bool
     has_async: bool
     helpers: frozenset[str]
@@ -122,22 +121,22 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
     output, fma = output_view(kernel, text), fma_view(kernel, text)
     body = program_view(kernel.body, kernel.block_k, text)
     launch = launch_view(kernel, plan, text)
-    ends, end = end_of(kernel), end_function(kernel, output)
+    workspace = workspace_view(kernel, text)
+    ends, end = end_of(kernel), end_function(kernel, output, workspace)
     functions = {each.name: each for stage in stages for each in stage.functions} | {end.name: end}
     multiply = multiply_tile_function(stages) if stages else multiply_global_function(kernel, direct)
     functions[multiply.name] = multiply
     origins: dict[str, str] = {
         operand.name: _origin(operand, text) for operand in (problem.a, problem.b, problem.c)
     }
-    ld = part_ld(kernel, text) if isinstance(ends, StorePart) else ""
-    start = _part_start(kernel, text) if isinstance(ends, StorePart) else ""
     depth = _depth(problem)
     k_tiles = text(tiles(DEPTH, kernel.block_k)) if kernel.block_k else ""
     prologue = tuple(_prologue(kernel, depth, text))
-    moved = ("parts", start) if isinstance(ends, StorePart) else ("C", origins["C"])
+    moved = ("parts", workspace.start) if workspace else ("C", origins["C"])
     direct_moves = () if stages else ("A", origins["A"], "B", origins["B"])
     definitions = {line.name: line.value for line in (*prologue, depth)}
-    definitions |= {"k_tiles": k_tiles, PART_LD: ld}
+    definitions |= {"k_tiles": k_tiles}
+    definitions |= {line.name: line.value for line in workspace.sizes} if workspace else {}
     definitions |= {name: value for stage in stages for name, value in stage.moves.items()}
     used = closure(names_of(body, functions) | names_in(*moved, *direct_moves), definitions)
     return KernelView(
@@ -165,8 +164,7 @@ def kernel_view(kernel: Kernel, plan: LaunchPlan, proofs: tuple[str, ...]) -> Ke
         end=end,
         origins=origins,
         ends=type(ends).__name__,
-        part_ld=ld,
-        part_start=start,
+        workspace=workspace,
         vector_atomics=kernel.spec.target.vector_atomics,
         has_async=_uses(kernel, AsyncCopyTile),
         helpers=frozenset((*text.called, *_movers(problem, stages, ends))),
@@ -218,14 +216,6 @@ def _k_part(kernel: Kernel, text: Printer) -> tuple[Binding, ...]:
     all_tiles = tiles(WHOLE, kernel.block_k)
     named = ((ALL_TILES, all_tiles), (K_FIRST, kernel.split.first), (DEPTH, kernel.split.depth))
     return tuple(Binding(var.name, text(value)) for var, value in named)
-
-
-def _part_start(kernel: Kernel, text: Printer) -> str:
-    """Distance of the block's first element in its part from the first part, which others follow."""
-    c = kernel.spec.problem.c
-    first: dict[Axis, Expr] = {"M": BLOCK_ROW, "N": BLOCK_COL}
-    within = address(c, first[c.strided], first[c.contiguous], text, PART_LD)
-    return f"offset({SPLIT.name}, {c.strided}) * {PART_LD} + {within}"
 
 
 def _uses(kernel: Kernel, kind: type[Stmt]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmdsl.extents import split_map
+from gemmdsl.extents import split_map, workspace_map
 from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, StoreOutput, StorePart
 
 
@@ -25,4 +25,10 @@ def split_k(kernel: Kernel) -> Kernel:
     split = split_map(schedule.split_k, kernel.block_k)
     if schedule.split_atomic:
         return replace(kernel, split=split, before=(ScaleOutput(),), body=(*kernel.body[:-1], AddOutput()))
-    return replace(kernel, split=split, after=(ReduceParts(),), body=(*kernel.body[:-1], StorePart()))
+    return replace(
+        kernel,
+        split=split,
+        workspace=workspace_map(split.parts, kernel.spec.problem.c, kernel.c_vector),
+        after=(ReduceParts(),),
+        body=(*kernel.body[:-1], StorePart()),
+    )

@@ -13,28 +13,11 @@ from gemmdsl.verifier.failure import NAMES, SLOT_RANGE, Refuted
 TAKEN = frozenset(
     (
         *("thread", "block", "blocks_m", "blocks_n", "block_row", "block_col", "m_left", "n_left", "depth"),
-        *(
-            "k_tiles",
-            "tile",
-            "acc",
-            "a",
-            "b",
-            "m",
-            "n",
-            "k",
-            "i",
-            "j",
-            "e",
-            "to",
-            "from",
-            "valid",
-            "inside",
-            "BATCH",
-            "BATCHES",
-        ),
-        *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part", "part_ld"),
+        *("k_tiles", "tile", "acc", "a", "b", "m", "n", "k", "i", "j", "e", "to", "from", "valid", "inside"),
+        *("stage", "stages", "split", "whole", "all_tiles", "k_first", "parts", "part"),
         *("M", "N", "K", "A", "B", "C", "lda", "ldb", "ldc", "alpha", "beta", "scale", "FULL", "ALIGNED"),
         *("k_left", "copy", "step", "staged", "out", "a_from", "b_from", "a_to", "b_to", "next_a", "next_b"),
+        *("BATCH", "BATCHES"),
     )
 )
 
@@ -97,6 +80,8 @@ def _maps(kernel: Kernel) -> Iterator[Expr]:
             yield optional
     if kernel.split is not None:
         yield from (kernel.split.parts, kernel.split.first, kernel.split.depth)
+    if kernel.workspace is not None:
+        yield from (kernel.workspace.parts, kernel.workspace.ld, kernel.workspace.floats)
     for staging in kernel.staging or ():
         tile = staging.tile
         yield from (tile.rows, tile.cols, tile.row_length, staging.store, staging.read)

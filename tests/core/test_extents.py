@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from itertools import product
 
+import numpy as np
 import pytest
 
-from gemmdsl.extents import FULL, exists, k_left, neighbours_left, rows_left, split_map, tiles, whole_exists
+from gemmdsl.cuda_source import Parameter, Workspace
+from gemmdsl.extents import (
+    FULL,
+    exists,
+    k_left,
+    neighbours_left,
+    rows_left,
+    split_map,
+    tiles,
+    whole_exists,
+    workspace_map,
+)
 from gemmdsl.index import Bound, Expr, Int, Named, Var, evaluate
 from gemmdsl.ir import Counter, FmaOrder
 from gemmdsl.spec import Axis, Operand, Order
@@ -94,6 +106,27 @@ def test_parts_of_k_are_consecutive_tiles_of_it(parts: int, block: int) -> None:
         assert reached == extent
         assert max(longest) - min(longest) <= 1
         assert longest == sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("vector", [1, 2, 4])
+def test_parts_are_kept_like_an_array_of_them(order: Order, vector: int) -> None:
+    """As numpy counts the words of [part][line][at], with lines as long as whole vectors are."""
+    workspace = workspace_map(
+        Named("PARTS", Int(3)), Operand("C", "M", "N", order), Named("C_VECTOR", Int(vector))
+    )
+    place = workspace.place(Var("part"), Var("m"), Var("n"))
+    memory = Workspace(Parameter("parts", "float*"), workspace.size)
+    for rows, cols in product((1, 2, 5, 8), range(1, 10)):
+        lines, length = (rows, cols) if order is Order.ROW else (cols, rows)
+        shape = (3, lines, -(-length // vector) * vector)
+        words = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        assert memory.size(rows, cols) == words.nbytes
+        kept = words[:, :, :length] if order is Order.ROW else words[:, :, :length].transpose(0, 2, 1)
+        at = dict(zip(("part", "m", "n"), np.indices((3, rows, cols)), strict=True))
+        np.testing.assert_array_equal(evaluate(place, {"M": rows, "N": cols, **at}), kept)
+    huge = 2**31 - 1
+    assert memory.size(huge, huge) == 4 * 3 * huge * (-(-huge // vector) * vector)
 
 
 @pytest.mark.parametrize("along", ["M", "N"])

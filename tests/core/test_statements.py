@@ -13,7 +13,7 @@ from gemmdsl.emit.launch import launch_plan
 from gemmdsl.emit.printing import Printer
 from gemmdsl.emit.statements import statement_view
 from gemmdsl.emit.view import kernel_view
-from gemmdsl.extents import split_map
+from gemmdsl.extents import split_map, workspace_map
 from gemmdsl.index import Bound, Expr, Int, Named, Var
 from gemmdsl.ir import (
     K_TILES,
@@ -165,6 +165,7 @@ CHANGES: dict[str, Callable[[Kernel], Any]] = {
     "unroll": lambda k: other(k.unroll),
     "fma": lambda k: FmaOrder("N", k.fma.snake),
     "split": lambda k: split_map(3, k.block_k),
+    "workspace": lambda k: workspace_map(Named("PARTS", Int(3)), k.spec.problem.c, k.c_vector),
     "before": lambda k: (ScaleOutput(),),
     "after": lambda k: (ReduceParts(),),
     "applied": lambda k: k.applied[1:],

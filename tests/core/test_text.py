@@ -209,7 +209,7 @@ def test_every_function_leads_back_to_words_of_the_schedule(file: str, schedule:
 def test_the_verifier_knows_every_name_of_the_text(file: str, schedule: str) -> None:
     """So that no value of a kernel goes by a name that its functions use for something else."""
     text = code(file, schedule)
-    values = {"thread_row", "thread_col", "warp", "lane", "slot", "free_slot"}
+    values = {"thread_row", "thread_col", "warp", "lane", "slot", "free_slot", "part_ld", "part_floats"}
     for function in functions(text):
         declared = re.findall(
             r"\b(?:int|float|float\*|int64_t|bool) (?:const )?(\w+)(?= =|\[|;)", function.body

@@ -169,7 +169,7 @@ FAULTS = {
     ),
     "parts in one place": (
         "split_k 5",
-        ("offset(split, M)", "offset(split / 2, M)"),
+        ("parts += split *", "parts += split / 2 *"),
         "of the workspace is written a second time",
     ),
     "a part too many": (

@@ -26,7 +26,7 @@ SOLE_IMPORTERS = {
 # it in its own stage.
 LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"ground": ("version", "source", "target", "occupancy", "suggest", "wording", "resources")},
-    {"contracts": ("diagnostics", "files", "spec", "conditions", "cuda_source")},
+    {"contracts": ("diagnostics", "files", "spec", "conditions", "index", "cuda_source")},
     {
         "rules": (
             *("rules_options", "rules_case"),
@@ -42,7 +42,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
             *("formatter", "resolution", "checker"),
         ),
         "compiler": (
-            *("index", "index_parts", "index_text", "extents", "layout", "ir", "printer"),
+            *("index_parts", "index_text", "extents", "layout", "ir", "printer"),
             *("verifier", "lowering", "passes", "emit"),
         ),
         "emulator": ("emulator",),

@@ -353,8 +353,9 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
     slot = wrap(slot + 1, BUFFERS);
     free_slot = wrap(free_slot + 1, BUFFERS);
   }
-  const int64_t part_ld = offset(N / C_VECTOR + (N % C_VECTOR != 0), C_VECTOR);
-  parts += offset(split, M) * part_ld + block_row * part_ld + block_col;
+  const int64_t part_ld = static_cast<int64_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
+  const int64_t part_floats = M * part_ld;
+  parts += split * part_floats + block_row * part_ld + block_col;
   store_part<FULL>(parts, part_ld, m_left, n_left, acc, thread_row, thread_col);
 }
 
@@ -393,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
 sgemm_long_k_repeatable_reduce(int M, int N, int K, float alpha, float beta, float* __restrict__ C,
                                int ldc, const float* __restrict__ parts) {
   const float scale = K > 0 ? alpha : 0.0f;
-  const int64_t part_ld = offset(N / C_VECTOR + (N % C_VECTOR != 0), C_VECTOR);
+  const int64_t part_ld = static_cast<int64_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
   const int64_t part_floats = M * part_ld;
   const int64_t at = offset(blockIdx.x, SWEEP_LENGTH) + threadIdx.x % SWEEP_LENGTH;
   if (at >= N) return;
@@ -487,10 +488,12 @@ extern "C" int sgemm_long_k_repeatable(int M, int N, int K, float alpha, const f
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
+  const int64_t part_ld = static_cast<int64_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
+  const int64_t part_floats = M * part_ld;
   float* parts = nullptr;
-  const size_t part_ld = static_cast<size_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
-  const size_t part_bytes = M * part_ld * sizeof(float);
-  if (cudaMallocAsync(&parts, PARTS * part_bytes, stream) != cudaSuccess) return NO_MEMORY;
+  if (cudaMallocAsync(&parts, PARTS * part_floats * sizeof(float), stream) != cudaSuccess) {
+    return NO_MEMORY;
+  }
   auto entry = sgemm_long_k_repeatable_general;
   if (full_tiles && vectors) {
     entry = sgemm_long_k_repeatable_fast;
