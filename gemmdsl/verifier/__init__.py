@@ -41,6 +41,7 @@ from gemmdsl.verifier.tiles import (
     prove_reads,
 )
 from gemmdsl.verifier.trace import Trace
+from gemmdsl.verifier.workspace import prove_workspace
 
 __all__ = ["RULES", "ProofError", "Proofs", "Rule", "verify", "verify_final"]
 
@@ -105,6 +106,8 @@ def _prove(kernel: Kernel) -> list[str]:
     sums = prove_sums(kernel)
     if kernel.split is not None:
         proofs.append(sums)
+    if (kept := prove_workspace(kernel)) is not None:
+        proofs.append(kept)
     if kernel.staging is not None:
         for trace in runs.traces:
             prove_ordered(trace, conflicts)

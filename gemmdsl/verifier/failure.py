@@ -29,6 +29,11 @@ OUTPUT_VECTORS = Rule(
 BLOCKS = Rule("P103", "blocks", "each tile of C belongs to exactly one block of the grid")
 K_PARTS = Rule("P111", "k-parts", "the parts of K are whole tiles, disjoint, and cover it, for every K")
 SUMS = Rule("P112", "sums", "C is scaled by beta once, and each part of K is added once, after that")
+WORKSPACE = Rule(
+    "P113",
+    "workspace",
+    "each element of a part has its own word of the workspace, and is added up from where it was stored",
+)
 COPY_COVERAGE = Rule("P201", "copy-coverage", "each element of a staged tile is copied exactly once")
 COPY_VECTORS = Rule("P202", "copy-vectors", "a global vector starts at a multiple of its width in its row")
 PLACEMENT = Rule("P203", "placement", "elements have distinct words within the used part of a shared row")
@@ -83,6 +88,7 @@ RULES: tuple[Rule, ...] = (
     BLOCKS,
     K_PARTS,
     SUMS,
+    WORKSPACE,
     COPY_COVERAGE,
     COPY_VECTORS,
     PLACEMENT,

@@ -12,18 +12,18 @@ that gives these tiles gives each of them to exactly one block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmdsl.index import Bound, Choice, Expr, Int, Named, Op, Var, evaluate
+from gemmdsl.index import Expr, Op, evaluate
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, GridMap
 from gemmdsl.verifier.enumerate import missing_or_repeated
 from gemmdsl.verifier.failure import BLOCKS, Refuted
-from gemmdsl.verifier.polynomials import Polynomial, number, variables
+from gemmdsl.verifier.polynomials import Polynomial, number, polynomial, variables
 
 if TYPE_CHECKING:
     from gemmdsl.index import Array
@@ -115,59 +115,21 @@ def _show(grid: GridMap, case: _Case) -> None:
     }
     if grid.group is not None:
         env[grid.group] = case.group
-    values = _Values(env, case.lines * case.across)
+    check = _within(case.lines * case.across)
     wanted = (case.place, case.line) if swapped else (case.line, case.place)
     for axis, expr, tile in (("row", grid.row, wanted[0]), ("column", grid.col, wanted[1])):
-        if values.of(expr) != tile:
+        if polynomial(expr, env, check) != tile:
             group = grid.group.value if grid.group else 1
             message = f"a block {case.name} does not get its {axis} of tiles for all numbers of tiles"
             raise Refuted(BLOCKS, message, group=group)
 
 
-class _Values:
-    """Expressions of a grid's map as polynomials; each has to lie between 0 and the number of blocks."""
+def _within(blocks: Polynomial) -> Callable[[Op, Polynomial], None]:
+    """Refuses what may lie outside of 0 and the number of blocks."""
 
-    def __init__(self, env: Mapping[Expr, Polynomial], blocks: Polynomial) -> None:
-        self._env, self._blocks = env, blocks
+    def check(expr: Op, found: Polynomial) -> None:
+        if not (number(0).at_most(found) and found.at_most(blocks)):
+            message = "an index of the grid may be negative, or larger than the number of blocks"
+            raise Refuted(BLOCKS, message, operator=expr.kind)
 
-    def of(self, expr: Expr) -> Polynomial | None:
-        """The value of an expression; None where it is not known."""
-        match expr:
-            case Int(value=value):
-                return number(value)
-            case Named():
-                return self._env.get(expr, number(expr.value))
-            case Var():
-                return self._env.get(expr)
-            case Bound():
-                return self.of(expr.value)
-            case Choice():
-                return None
-            case Op():
-                left, right = self.of(expr.left), self.of(expr.right)
-                found = None if left is None or right is None else _apply(expr, left, right)
-                if found is not None and not (number(0).at_most(found) and found.at_most(self._blocks)):
-                    message = "an index of the grid may be negative, or larger than the number of blocks"
-                    raise Refuted(BLOCKS, message, operator=expr.kind)
-                return found
-            case _:
-                assert_never(expr)
-
-
-def _apply(expr: Op, left: Polynomial, right: Polynomial) -> Polynomial | None:
-    match expr.kind:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/" | "%":
-            divided = left.divided(right)
-            return None if divided is None else divided[expr.kind == "%"]
-        case "min":
-            if left.at_most(right):
-                return left
-            return right if right.at_most(left) else None
-        case _:
-            return None
+    return check

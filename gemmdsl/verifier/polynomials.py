@@ -7,7 +7,11 @@ hold all the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
+
+from gemmdsl.index import Bound, Choice, Expr, Int, Named, Op, Var
 
 # Exponents by variable, the variable that counts most first; the constant term has none.
 Monomial = tuple[tuple[int, int], ...]
@@ -70,6 +74,56 @@ def number(value: int) -> Polynomial:
 def variables(count: int) -> tuple[Polynomial, ...]:
     """`count` variables, the one that counts most in divisions first."""
     return tuple(Polynomial({((count - place, 1),): 1}) for place in range(count))
+
+
+def polynomial(
+    expr: Expr, env: Mapping[Expr, Polynomial], check: Callable[[Op, Polynomial], None] | None = None
+) -> Polynomial | None:
+    """The value of an expression where parts of it have the values of `env`; None where it is not known.
+
+    `check` is told of each operation, and may refuse what comes of it.
+    """
+    if (known := env.get(expr)) is not None:
+        return known
+    match expr:
+        case Int() | Named():
+            return number(expr.value)
+        case Var() | Choice():
+            return None
+        case Bound():
+            return polynomial(expr.value, env, check)
+        case Op():
+            left, right = polynomial(expr.left, env, check), polynomial(expr.right, env, check)
+            found = None if left is None or right is None else _apply(expr, left, right)
+            if found is not None and check is not None:
+                check(expr, found)
+            return found
+        case _:
+            assert_never(expr)
+
+
+def _apply(expr: Op, left: Polynomial, right: Polynomial) -> Polynomial | None:
+    match expr.kind:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/" | "%":
+            divided = left.divided(right)
+            return None if divided is None else divided[expr.kind == "%"]
+        case "!=":
+            if left == right:
+                return number(0)
+            apart = (left + number(1)).at_most(right) or (right + number(1)).at_most(left)
+            return number(1) if apart else None
+        case "min":
+            if left.at_most(right):
+                return left
+            return right if right.at_most(left) else None
+        case _:
+            return None
 
 
 def _times(left: Monomial, right: Monomial) -> Monomial:

@@ -25,6 +25,8 @@
 //           guards (fast, edge, general):
 //           an axis without guard and a vector in global memory follow from the conditions
 //           sums: C is scaled by beta once, and each of 32 parts is added once
+//           workspace: each element of 32 parts has its own
+//           word, and is added up from where it was stored
 //           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 33280 bytes of shared memory per block fit sm_90
