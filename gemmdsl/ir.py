@@ -329,6 +329,11 @@ class Kernel:
         return None if self.staging is None else self.staging[0].tile.stages
 
     @property
+    def output_vector(self) -> int:
+        """Floats of C that blocks move at once; 1 where they keep their products elsewhere."""
+        return 1 if self.workspace is not None else self.c_vector.value
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         if self.staging is None:

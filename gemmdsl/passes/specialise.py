@@ -22,8 +22,8 @@ def specialise(kernel: Kernel) -> Kernel:
     blocks: dict[Axis, int] = {"M": kernel.block_m.value, "N": kernel.block_n.value}
     if kernel.block_k is not None:
         blocks["K"] = kernel.block_k.value
-    operands: tuple[OperandName, ...] = ("A", "B", "C")
-    widths = {name: vector_width(kernel.spec.schedule, name) for name in operands}
+    inputs: tuple[OperandName, ...] = ("A", "B")
+    widths = {name: vector_width(kernel.spec.schedule, name) for name in inputs} | {"C": kernel.output_vector}
     vectors = {name: width for name, width in widths.items() if width > 1}
 
     asked: list[Condition] = [one for name in vectors for one in whole_vectors(kernel.spec, name)]

@@ -185,7 +185,7 @@ def _asked_places(kernel: Kernel, thread: Array) -> tuple[Array, Array]:
 def _prove_specialised(kernel: Kernel) -> None:
     """The first path has no guards and all vectors: else no vector that is asked for need ever move."""
     axes: set[Axis] = {"M", "N"} if kernel.block_k is None else {"M", "N", "K"}
-    widths: list[tuple[OperandName, int]] = [("C", kernel.c_vector.value)]
+    widths: list[tuple[OperandName, int]] = [("C", kernel.output_vector)]
     widths += [(staging.tile.operand.name, staging.copy.width.value) for staging in kernel.staging or ()]
     first = kernel.paths[0]
     if not first.full >= axes or not first.aligned >= {name for name, width in widths if width > 1}:

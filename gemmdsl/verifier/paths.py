@@ -36,7 +36,7 @@ def prove_paths(kernel: Kernel) -> str:
     blocks = [("M", kernel.block_m.value), ("N", kernel.block_n.value)]
     if kernel.block_k is not None:
         blocks.append(("K", kernel.block_k.value))
-    vectors: list[tuple[OperandName, int]] = [("C", kernel.c_vector.value)]
+    vectors: list[tuple[OperandName, int]] = [("C", kernel.output_vector)]
     for staging in kernel.staging or ():
         vectors.append((staging.tile.operand.name, staging.copy.width.value))
     copied = {one.operand for one in walk(kernel.body) if isinstance(one, AsyncCopyTile)}
@@ -44,7 +44,7 @@ def prove_paths(kernel: Kernel) -> str:
     # Vectors of C are torn into words where they may be unaligned; inputs are copied by the map of the path.
     moved = tuple(
         (
-            _Moved("C", kernel.c_vector.value if "C" in path.aligned else 1),
+            _Moved("C", kernel.output_vector if "C" in path.aligned else 1),
             *(
                 _Moved(s.tile.operand.name, s.copy_on(path).width.value, whole.get(s.tile.operand.name))
                 for s in kernel.staging or ()

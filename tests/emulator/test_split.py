@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gemmdsl
+from gemmdsl.conditions import Aligned
 from gemmdsl.cuda_source import CudaSource, Status
 from gemmdsl.emulator.builder import export
 from gemmdsl.emulator.library import RunOptions
@@ -69,7 +70,20 @@ def test_beta_of_nought_hides_what_c_held(words: str) -> None:
 @pytest.mark.parametrize("entry", ["fast", "edge", "general"])
 def test_every_entry_brings_what_it_needs_along(words: str, entry: str) -> None:
     a, b, c = operands(16, 32, 40)
-    found = run(kernel(words), a, b, c, 1.0, 2.0, entry=entry, checked=True)
+    source = kernel(f"{words} stage B {{ load vector 4 }}")
+    found = run(source, a, b, c, 1.0, 2.0, entry=entry, checked=True)
+    np.testing.assert_array_equal(found, a.astype(np.float64) @ b + 2 * c)
+
+
+def test_only_blocks_that_add_to_c_ask_for_its_alignment() -> None:
+    """Where parts are kept they are aligned, and what adds them up stores single words."""
+    added, stored = (kernel(words).plan.entries for words in KINDS)
+    aligned = Aligned("C", 4)
+    assert [aligned in entry.requires for entry in added] == [True, True, False]
+    assert [entry.path for entry in stored] == ["fast", "general"]
+    assert not any(aligned in entry.requires for entry in stored)
+    a, b, c = operands(16, 32, 40)
+    found = run(kernel(KINDS[1]), a, b, c, 1.0, 2.0, entry="fast", ldc=37, checked=True)
     np.testing.assert_array_equal(found, a.astype(np.float64) @ b + 2 * c)
 
 

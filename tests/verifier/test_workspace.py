@@ -122,7 +122,8 @@ LARGE: dict[str, Fault] = {
     "lines along the other axis": kept(
         lambda given: workspace_map(given.parts, Operand("C", "M", "N", Order.COLUMN), VECTOR)
     ),
-    "no place at all": lambda: replace(kernel("split"), workspace=None),
+    # Of single words, for which no path asks anything.
+    "no place at all": lambda: replace(kernel("split"), workspace=None, c_vector=Named("C_VECTOR", Int(1))),
 }
 
 

@@ -8,9 +8,8 @@
 // launch    ceil(M / 128) * ceil(N / 128) x 32 blocks of 256 threads
 //           sgemm_long_k_repeatable_reduce, all elements of C
 // shared    33280 bytes, static
-// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0;
-//           B, C at multiples of 16 bytes, ldb, ldc multiples of 4
-// edge      N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4
+// fast      M % 128 == 0; N % 128 == 0; K % 8 == 0; B at multiples of 16 bytes, ldb multiples of 4
+// edge      N % 4 == 0; B at multiples of 16 bytes, ldb multiples of 4
 // general   always right
 // proved    C tile: 16384 outputs, 64 for each of 256 threads, each written exactly once
 //           grid: each tile of C belongs to exactly one block, one for each part of K
@@ -363,8 +362,7 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 
 }  // namespace
 
-// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0;
-// B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires M % 128 == 0; N % 128 == 0; K % 8 == 0; B at multiples of 16 bytes, ldb multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_long_k_repeatable_fast(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                              const float* __restrict__ B, int ldb, float beta,
@@ -373,7 +371,7 @@ sgemm_long_k_repeatable_fast(int M, int N, int K, float alpha, const float* __re
   compute_block<true, true>(stages, M, N, K, alpha, A, lda, B, ldb, parts);
 }
 
-// Requires N % 4 == 0; B, C at multiples of 16 bytes, ldb, ldc multiples of 4.
+// Requires N % 4 == 0; B at multiples of 16 bytes, ldb multiples of 4.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm_long_k_repeatable_edge(int M, int N, int K, float alpha, const float* __restrict__ A, int lda,
                              const float* __restrict__ B, int ldb, float beta,
@@ -486,7 +484,7 @@ extern "C" int sgemm_long_k_repeatable(int M, int N, int K, float alpha, const f
   const int64_t blocks = blocks_m * blocks_n;
   if (blocks > INT_MAX) return TOO_LARGE;
   const bool full_tiles = M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0;
-  const bool vectors = N % B_VECTOR == 0 && aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR);
+  const bool vectors = N % B_VECTOR == 0 && aligned(B, ldb, B_VECTOR);
   const dim3 grid(static_cast<unsigned>(blocks), PARTS);
   const dim3 sweep(N / SWEEP_LENGTH + (N % SWEEP_LENGTH != 0),
                    min(M / SWEEP_LINES + (M % SWEEP_LINES != 0), SWEEP_BLOCKS));
