@@ -176,8 +176,17 @@ def _workspace(workspace: WorkspaceMap) -> Iterator[str]:
 
 def _sweeps(title: str, sweeps: tuple[Sweep, ...]) -> list[str]:
     """Kernels around this one; no section where there are none."""
-    words = {ScaleOutput: "C = beta * C", ReduceParts: "C = alpha * sum of parts + beta * C"}
-    return _section(title, (words[type(sweep)] for sweep in sweeps)) if sweeps else []
+    return _section(title, map(_sweep, sweeps)) if sweeps else []
+
+
+def _sweep(sweep: Sweep) -> str:
+    match sweep:
+        case ScaleOutput():
+            return "C = beta * C"
+        case ReduceParts():
+            return "C = alpha * sum of parts + beta * C"
+        case _:
+            assert_never(sweep)
 
 
 def _expressions(kernel: Kernel) -> Iterator[Expr]:

@@ -60,7 +60,7 @@ _WORDS = re.findall(
     r"\S+",
     """
 gemm problem schedule extends for on block warp lanes thread as stage store buffers async min_blocks
-unroll raster along assume
+fragments first fma snake unroll raster along split_k atomic assume
 aligned vector load read transpose swizzle pad prefer no row col column paired f32 f64
 A B C M N K D alpha beta sm_75 sm_80 sm_999 v0 v1
 """,
