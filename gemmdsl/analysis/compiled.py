@@ -23,7 +23,7 @@ from gemmdsl.analysis.classes import ALIGNMENT, Tile, axis_classes, blocks_of
 from gemmdsl.analysis.lines import SourceMap, source_map
 from gemmdsl.analysis.parts import PartClass, output_steps, part_classes
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
-from gemmdsl.analysis.shape import Shape, blocks, by_words, path_for
+from gemmdsl.analysis.shape import Shape, blocks, by_words, ceil_div, path_for
 from gemmdsl.cubins import cached_cubin
 from gemmdsl.cuda_source import CudaSource, Parameter
 from gemmdsl.ir import Kernel, Path
@@ -49,7 +49,8 @@ _POINTERS: Mapping[OperandName, int] = {
 }
 # Memory for parts of C.
 _WORKSPACE = 4 << _POINTER_BITS
-_MAX_CLASSES = 64
+# More than blocks that share no K can have: eight alignments and a rest, of rows and of columns.
+_MAX_CLASSES = 128
 
 MIX: Mapping[str, tuple[str, ...]] = {
     "FFMA": ("FFMA", "FFMA2"),
@@ -142,7 +143,7 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
     runner = _Runner(kernel, source, function, shape)
     total, slope = runner.launch()
     places = source_map(source.text)
-    warps = source.plan.threads // WARP_SIZE
+    warps = ceil_div(source.plan.threads, WARP_SIZE)
     issued: dict[int, int] = {}
     for instruction, count in zip(function.code, total.issued.tolist(), strict=True):
         if count:
@@ -162,10 +163,16 @@ def compiled(kernel: Kernel, source: CudaSource, binary: Binary, shape: Shape) -
 
 
 def _mix(function: Function, issued: NDArray[np.float64] | Row) -> dict[str, float]:
+    mnemonics = (instruction.mnemonic for instruction in function.code)
+    return by_kind(zip(mnemonics, issued.tolist(), strict=True))
+
+
+def by_kind(counts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Counts of mnemonics added up by kind, in the order of MIX; kinds without any are left out."""
     kinds = {mnemonic: kind for kind, mnemonics in MIX.items() for mnemonic in mnemonics}
     found: dict[str, float] = dict.fromkeys((*MIX, _OTHER), 0.0)
-    for instruction, count in zip(function.code, issued.tolist(), strict=True):
-        found[kinds.get(instruction.mnemonic, _OTHER)] += count
+    for mnemonic, count in counts:
+        found[kinds.get(mnemonic, _OTHER)] += count
     return {kind: count for kind, count in found.items() if count}
 
 
@@ -349,7 +356,7 @@ class _Runner:
             found.setdefault(key, ((row.first, col.first), part))
             times[key] += row.times * col.times * part.times
         if len(times) > _MAX_CLASSES:
-            raise CannotEvaluate(f"there are {len(times)} different classes of blocks")
+            raise CannotEvaluate(f"its blocks are of {len(times)} kinds, of which each would have to be run")
         tiles = {tile for tile, _ in found.values()}
         numbers = blocks_of(self.kernel.grid, blocks(self.kernel, shape), tiles)
         return [(_Block(numbers[tile], part), times[key]) for key, (tile, part) in found.items()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gemmdsl.analysis.access import Access, Kind, summed
-from gemmdsl.analysis.compiled import Compiled
+from gemmdsl.analysis.compiled import Compiled, by_kind
 from gemmdsl.analysis.ncu_report import Measured, SharedOp
 from gemmdsl.occupancy import Occupancy
 
@@ -171,6 +171,7 @@ def compare(
         *_global(accesses, measured.counters),
         *_copies(accesses, measured),
         *_resources(machine, occupancy, measured.counters),
+        *_mix(machine, measured),
     )
 
 
@@ -250,6 +251,15 @@ def _resources(
         yield _within("FFMAs of threads", machine.thread_ffmas, counters.get(_FFMA), WAVEFRONT_TOLERANCE)
     limits = [counters[name] for limit in _LIMITS if (name := _LIMIT.format(limit)) in counters]
     yield _exact("blocks per SM", occupancy.blocks, min(limits, default=None))
+
+
+def _mix(machine: Compiled | None, measured: Measured) -> Iterator[Comparison]:
+    """Instructions by kind, where the profiler has printed how often each was executed."""
+    if machine is None or measured.executed is None:
+        return
+    made = by_kind(measured.executed.items())
+    for kind in dict.fromkeys((*machine.mix, *made)):
+        yield _exact(f"instructions: {kind}", machine.mix.get(kind, 0), made.get(kind, 0.0))
 
 
 def _exact(name: str, predicted: int, measured: float | None) -> Comparison:

@@ -46,13 +46,15 @@ class SharedCount:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One launch: counters by metric, and shared memory by kind of instruction.
+    """One launch: counters by metric, shared memory by kind of instruction, and instructions by mnemonic.
 
-    `shared` is None where no source page was read; kinds without an instruction are left out.
+    `shared` is None where no source page was read; kinds without an instruction are left out.  `executed` is
+    None where no page has all instructions.
     """
 
     counters: Mapping[str, float]
     shared: Mapping[SharedOp, SharedCount] | None = None
+    executed: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class _Tables:
 
     counters: dict[str, dict[str, float]] = field(default_factory=dict)
     shared: dict[str, dict[SharedOp, SharedCount]] = field(default_factory=dict)
+    executed: dict[str, dict[str, int]] = field(default_factory=dict)
     begun: bool = False
 
 
@@ -81,7 +84,11 @@ def read_report(text: str, kernel: str) -> Measured:
         raise ValueError(cut_off if tables.begun else "there is no table of counters in it")
     if kernel not in tables.counters:
         raise ValueError(f"no launch of {kernel} was profiled, but {', '.join(sorted(tables.counters))}")
-    return Measured(tables.counters[kernel], tables.shared.get(kernel))
+    executed = tables.executed.get(kernel, {})
+    # Pages that are kept may be those of shared memory alone; every kernel has an end.
+    return Measured(
+        tables.counters[kernel], tables.shared.get(kernel), executed if "EXIT" in executed else None
+    )
 
 
 def _raw(rows: Sequence[Sequence[str]], tables: _Tables) -> None:
@@ -118,13 +125,21 @@ def _source(rows: Sequence[Sequence[str]], tables: _Tables) -> None:
             columns = {key: at for key, names in wanted.items() if (at := _column(row, names)) is not None}
             if "wavefronts" in columns:
                 tables.shared[kernel] = {}
-        elif "wavefronts" in columns and len(row) == width:
-            _instruction(row, columns, tables.shared[kernel])
+            tables.executed[kernel] = {}
+        elif columns and len(row) == width:
+            match = _INSTRUCTION.match(row[columns["text"]])
+            if match and "wavefronts" in columns:
+                _shared(match["mnemonic"], row, columns, tables.shared[kernel])
+            if match and "executed" in columns:
+                executed = tables.executed[kernel]
+                count = _count(row[columns["executed"]])
+                executed[match["mnemonic"]] = executed.get(match["mnemonic"], 0) + count
 
 
-def _instruction(row: Sequence[str], columns: Mapping[str, int], found: dict[SharedOp, SharedCount]) -> None:
-    match = _INSTRUCTION.match(row[columns["text"]])
-    op = _SHARED_OPS.get(match["mnemonic"]) if match else None
+def _shared(
+    mnemonic: str, row: Sequence[str], columns: Mapping[str, int], found: dict[SharedOp, SharedCount]
+) -> None:
+    op = _SHARED_OPS.get(mnemonic)
     if op is not None:
         executed, wavefronts, ideal = (
             _count(row[columns[key]]) if key in columns else 0 for key in ("executed", "wavefronts", "ideal")

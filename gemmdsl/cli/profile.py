@@ -185,15 +185,15 @@ def _text(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> st
     lines = [
         f"{report.spec.schedule.name} for {report.spec.problem.name} on {report.spec.target.name},"
         f" {report.shape}, path {report.path.name}",
-        f"  {'':<28} {'predicted':>17} {'measured':>17} {'difference':>11}",
+        f"  {'':<36} {'predicted':>17} {'measured':>17} {'difference':>11}",
     ]
     for row in rows:
         if row.measured is None:
-            lines.append(f"  {row.name:<28} {row.predicted:17,.0f} {'not measured':>17}")
+            lines.append(f"  {row.name:<36} {row.predicted:17,.0f} {'not measured':>17}")
             continue
         mark = "" if row.equal else "  <- differs"
         lines.append(
-            f"  {row.name:<28} {row.predicted:17,.0f} {row.measured:17,.0f} {row.difference:11.3%}{mark}"
+            f"  {row.name:<36} {row.predicted:17,.0f} {row.measured:17,.0f} {row.difference:11.3%}{mark}"
         )
     added = arbitration(measured)
     if added:
@@ -201,7 +201,7 @@ def _text(report: Model, rows: tuple[Comparison, ...], measured: Measured) -> st
             "\n  Wavefronts that the pipe counted beyond those of its instructions, as conflicts: arbitration"
         )
         lines += [
-            f"    {f'shared {one.kind}s':<26} {'':17} {one.wavefronts:17,.0f} {one.share:11.3%}"
+            f"    {f'shared {one.kind}s':<34} {'':17} {one.wavefronts:17,.0f} {one.share:11.3%}"
             for one in added
         ]
     elif all(by_instruction(kind, measured) is None for kind in ("load", "store")):

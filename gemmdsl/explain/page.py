@@ -14,7 +14,7 @@ from gemmdsl.explain import svg
 from gemmdsl.explain.advice import as_diff
 from gemmdsl.explain.model import Model
 from gemmdsl.explain.pictures import ownership, timeline
-from gemmdsl.explain.text import dealt, first_wave, raster, sweep_title
+from gemmdsl.explain.text import dealt, first_wave, mix, raster, step, sweep_title
 from gemmdsl.version import __version__
 from gemmdsl.wording import amount, duration, measure, several
 
@@ -62,6 +62,8 @@ def page(report: Model, program: Program) -> str:
         dealt=dealt(report.roofline.waves),
         first_wave=first_wave(report.roofline.waves),
         report=report,
+        step=step(report),
+        mix=list(mix(report.machine)) if report.machine is not None else (),
         figures=_figures(report),
         views=_views(report),
         warp_picture=svg.warp_tile(owned.of_warp(0)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gemmdsl.analysis.access import KINDS, Access, Count, Space, summed
 from gemmdsl.analysis.bankmap import bank_map
 from gemmdsl.analysis.banks import BANKS
+from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.roofline import Waves
 from gemmdsl.analysis.sweeps import Swept
 from gemmdsl.checker import Program
@@ -196,11 +197,23 @@ def _instructions(report: Model) -> str:
         f"Instructions as compiled: {amount(machine.instructions)} issued by warps,"
         f" {machine.ffma_share:.1%} FFMA; main loop {machine.loop_ffma_share:.1%}",
     ]
-    unit = "K tile" if report.kernel.staging is not None else "k"
-    lines.append(f"  per warp and {unit} of the main loop:")
-    for kind, count in machine.loop_mix.items():
-        lines.append(f"    {kind:<22} {count:9.1f}")
+    lines.append(f"  {'':<22} {f'per warp and {step(report)}':>20} {'launch':>15} {'share':>7}")
+    for kind, once, issued, share in mix(machine):
+        lines.append(f"  {kind:<22} {once:20.1f} {amount(issued):>15} {share:7.2%}")
     return "\n".join(lines) + "\n"
+
+
+def step(report: Model) -> str:
+    """What the main loop goes through."""
+    return "K tile" if report.kernel.staging is not None else "k"
+
+
+def mix(machine: Compiled) -> Iterator[tuple[str, float, int, float]]:
+    """(kind, instructions that one more step costs a warp, those of the launch, their share of all)."""
+    total = machine.instructions
+    for kind in dict.fromkeys((*machine.loop_mix, *machine.mix)):
+        issued = machine.mix.get(kind, 0)
+        yield kind, machine.loop_mix.get(kind, 0.0), issued, issued / total if total else 0.0
 
 
 def _resources(report: Model) -> str:

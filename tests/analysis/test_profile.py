@@ -14,10 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from gemmdsl.analysis.access import Access, Count
+from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu import STALLS, Comparison, arbitration, compare, metrics, stalls
 from gemmdsl.analysis.ncu_report import Measured, SharedCount, read_report, shared_rows
 from gemmdsl.cli import group
 from gemmdsl.explain.model import Model
+from gemmdsl.toolchain import Usage
 from tests import examples
 from tests.analysis.test_explain import LADDER, report
 
@@ -309,6 +311,28 @@ def test_a_table_that_was_cut_off_is_told() -> None:
     for cut in (text[: text.rindex(",")], '"ID","Kernel Name"\n"",""\n'):
         with pytest.raises(ValueError, match="no whole row"):
             read_report(cut, "sgemm_v3_fast")
+
+
+def test_instructions_are_compared_by_kind() -> None:
+    found = model_of_v3()
+    counts = {"FFMA": 268_435_456, "shared loads": 16_777_216, "barriers and branches": 2_048}
+    usage = Usage("sgemm_v3_fast", "sm_75", 128, 0, 0, 0, 0, 1, 0)
+    machine = Compiled("sgemm_v3_fast", "nvcc", usage, found.accesses, {}, counts, {}, 0)
+    page = source() + printed([["0x7f0000060", "      EXIT ", "0", "2047", "0", "-", "0", "0", "0"]])
+    measured = read_report(table(COUNTERS) + page, "sgemm_v3_fast")
+    assert measured.executed is not None
+    assert measured.executed["LDS"] == 16_777_216
+    rows = {row.name: row for row in compare(machine, found.accesses, found.occupancy, measured)}
+    assert rows["instructions: FFMA"].equal
+    assert rows["instructions: shared loads"].equal
+    assert rows["instructions: barriers and branches"].equal is False
+    assert rows["instructions: global loads"].measured == 1_048_576
+    # Pages of shared memory alone say nothing of other instructions.
+    kept = "\n".join(shared_rows(page))
+    part = read_report(f"{table(COUNTERS)}{kept}\n", "sgemm_v3_fast")
+    assert part.executed is None
+    names = {row.name for row in compare(machine, found.accesses, found.occupancy, part)}
+    assert not any(name.startswith("instructions:") for name in names)
 
 
 def run(*words: str) -> tuple[int, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from gemmdsl import checker
+from gemmdsl.analysis.access import summed
 from gemmdsl.analysis.shape import tight
 from gemmdsl.cli import group
+from gemmdsl.explain.document import document
 from gemmdsl.explain.model import model, occupancies
+from gemmdsl.explain.text import text
 from gemmdsl.passes import build
 from gemmdsl.target import TARGETS
 from tests.analysis.models import needs_toolkit
@@ -77,6 +81,39 @@ def test_a_grid_has_an_end() -> None:
     assert (code, shown) == (1, "")
     assert "G733" in errors
     assert "281,474,976,710,656 blocks, more than a grid can have" in errors
+
+
+SMALL = """gemm 1
+problem p {
+  A: f32[M, K]
+  B: f32[K, N]
+  C: f32[M, N] = A @ B
+}
+schedule tiny for p on sm_80 { block 2 x 2 x 2 }
+schedule crooked for p on sm_80 { block 31 x 17 x 3 }
+"""
+
+
+@pytest.mark.nvcc
+@needs_toolkit
+@pytest.mark.parametrize("schedule", ["tiny", "crooked"])
+def test_small_and_crooked_blocks_are_run(schedule: str) -> None:
+    """A block of less than a warp has one; on odd rows, each of 81 blocks is aligned in its own way."""
+    program = checker.loads(SMALL)
+    spec = program.spec(schedule)
+    found = model(program, spec, tight(spec.problem, 287, 155, 7))
+    assert found.machine is not None, found.no_machine
+    assert found.machine.thread_ffmas >= 287 * 155 * 7
+    for space, kind in (("global", "load"), ("global", "store")):
+        asked, made = (summed(view, space, kind) for view in (found.accesses, found.machine.accesses))
+        assert made.cost == asked.cost
+    shown = json.loads(document(found, program), parse_constant=pytest.fail)
+    assert shown["as_compiled"]["instructions"]["main_loop"]["FFMA"] > 0
+    lines = text(found, program).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("Instructions as compiled"))
+    rows = {line[2:24].strip(): line[24:].split() for line in lines[at + 2 : at + 2 + len(found.machine.mix)]}
+    assert {kind: int(row[1].replace(",", "")) for kind, row in rows.items()} == dict(found.machine.mix)
+    assert sum(float(row[2].rstrip("%")) for row in rows.values()) == pytest.approx(100, abs=0.1)
 
 
 @pytest.mark.nvcc
