@@ -90,6 +90,10 @@ def systematic(spec: Spec, plan: LaunchPlan, work: int = MAX_WORK) -> tuple[Case
     shapes.append((tile[0], tile[1], 0))
     shapes += _groups(s)
     needed = multiples(plan.preconditions)
+    whole = [lcm(size, needed[axis]) for size, axis in zip(tile, AXES, strict=True)]
+    if whole != [up(size, needed[axis]) for size, axis in zip(tile, AXES, strict=True)]:
+        # Tiles that are no multiples of what is assumed: those above were made up to it, and are not whole.
+        shapes.append((whole[0], whole[1], whole[2]))
     found: dict[Case, None] = {}
     for turn, (m, n, k) in enumerate(shapes):
         shape_up = (up(m, needed["M"]), up(n, needed["N"]), up(k, needed["K"]))
@@ -131,7 +135,7 @@ def _one_unaligned(spec: Spec, plan: LaunchPlan, tile: tuple[int, int, int]) -> 
     assumed, aligned = multiples(plan.preconditions), alignments(plan)
     # The first path with guards asks what vectors need and no more.
     needed = multiples(plan.entries[min(1, len(plan.entries) - 1)].requires)
-    whole = [up(size, assumed[axis]) for size, axis in zip(tile, AXES, strict=True)]
+    whole = [lcm(size, assumed[axis]) for size, axis in zip(tile, AXES, strict=True)]
     shapes = [whole]
     # A part of a tile along the axis where it adds the least work: only one block has to be run along K.
     for index in (2, 0, 1):

@@ -57,6 +57,14 @@ def test_a_right_kernel_is_right_on_every_path(kernel: CompiledKernel) -> None:
     assert report.calls > 20
 
 
+def test_whole_tiles_are_met_where_what_is_assumed_is_no_whole_tile() -> None:
+    text = TEXT.replace("buffers 2", "buffers 2  assume M % 6 == 0  assume N % 12 == 0")
+    kernel = gemmdsl.loads(text, "tiny.gemm").compile()
+    report = check_kernel(kernel, Settings(examples=0, cached=False))
+    assert report.failure is None
+    assert not report.unmet
+
+
 def test_progress_adds_up(kernel: CompiledKernel) -> None:
     from gemmdsl.testing.engine import steps
 
