@@ -28,9 +28,11 @@ def checks(kernel: Kernel, text: Printer) -> tuple[Check, ...]:
     ]
     for axis in (kernel.threads.rows, kernel.threads.cols):
         found += _axis_checks(axis, text)
-    if {"LANES_M", "LANES_N", "WARP_M", "WARP_N"} <= text.used.keys():
+    if {"LANES_M", "LANES_N"} <= text.used.keys():
         found.append(Check("LANES_M * LANES_N == WARP_SIZE", "lanes are those of a warp"))
-        found += [Check(f"LANES_{x} * THREAD_{x} == WARP_{x}", "lanes cover the warp tile") for x in "MN"]
+    for x in "MN":
+        if {f"LANES_{x}", f"WARP_{x}"} <= text.used.keys():
+            found.append(Check(f"LANES_{x} * THREAD_{x} == WARP_{x}", "lanes cover the warp tile"))
     for staging in kernel.staging or ():
         found += _staging_checks(kernel, staging, text)
     if kernel.fragments is not None and kernel.block_k is not None:

@@ -124,6 +124,7 @@ EDITS = [
     ("fast.gemm", "fast_90", "A_PAD", 1, "keep vectors aligned"),
     ("fast.gemm", "fast_90", "A_VECTOR", 4, "factors of 1"),
     ("shapes.gemm", "row", "BLOCK_M", 2, "factors of 1"),
+    ("split.gemm", "skinny", "WARP_N", 32, "lanes cover"),
     ("ladder.gemm", "v3_2", "BLOCK_K", 12, "step by whole rows"),
     ("ladder.gemm", "v1_shared", "BLOCK_K", 6, "evenly"),
     ("swizzle.gemm", "swizzled", "BLOCK_K", 12, "step by whole rows"),

@@ -86,6 +86,7 @@ constexpr int C_VECTOR = 4;  // floats per store of C
 
 static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
+static_assert(LANES_M * THREAD_M == WARP_M, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
 static_assert(A_VECTORS == A_COPIES * THREADS, "threads share the loads of A evenly");
 static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");

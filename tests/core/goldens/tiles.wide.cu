@@ -82,6 +82,8 @@ static_assert(THREADS <= 1024, "CUDA's limit");
 static_assert(BLOCK_M * BLOCK_N == THREADS * THREAD_M * THREAD_N, "one owner for each output");
 static_assert(THREAD_M % PIECE_M == 0, "a thread has whole pieces");
 static_assert(THREAD_N % PIECE_N == 0, "a thread has whole pieces");
+static_assert(LANES_M * LANES_N == WARP_SIZE, "lanes are those of a warp");
+static_assert(LANES_N * THREAD_N == WARP_N, "lanes cover the warp tile");
 static_assert(BLOCK_K * BLOCK_M % A_VECTOR == 0, "loads cover the tile of A");
 static_assert(THREADS % A_ROW_VECTORS == 0, "loads of A step by whole rows");
 static_assert(A_WORDS == A_WORD_COPIES * THREADS, "threads share the words of A evenly");
