@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gemmdsl.bench.errors import no_baseline
+from gemmdsl.bench.errors import baseline_failed, no_baseline
 from gemmdsl.bench.timing import Enqueue
 from gemmdsl.runtime.device import Gpu, Handle
 from gemmdsl.spec import Operand, Order, Problem
@@ -64,6 +64,24 @@ def cublas() -> Baseline:
         except ImportError as missing:
             reasons.append(str(missing))
     raise no_baseline("; ".join(reasons))
+
+
+def prepared(
+    baseline: Baseline, gpu: Gpu, stream: Handle, problem: Problem, sets: tuple[Buffers, ...]
+) -> Enqueue:
+    """As `baseline.prepare`; GemmError G959 for what its library says, now or at a call."""
+    try:
+        multiply = baseline.prepare(gpu, stream, problem, sets)
+    except (RuntimeError, MemoryError) as failed:
+        raise baseline_failed(baseline.title, failed) from failed
+
+    def enqueue(turn: int) -> None:
+        try:
+            multiply(turn)
+        except (RuntimeError, MemoryError) as failed:
+            raise baseline_failed(baseline.title, failed) from failed
+
+    return enqueue
 
 
 class _Torch:

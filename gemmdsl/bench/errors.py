@@ -1,4 +1,4 @@
-"""What can go wrong with a measurement as a whole; codes `G951` to `G953`.
+"""What can go wrong with a measurement as a whole; codes `G951` to `G953` and `G959`.
 
 What is wrong with one kernel is told in its row, and with a suite's table by `suite_table.py`.
 """
@@ -20,6 +20,12 @@ def no_baseline(reason: str) -> GemmError:
             )
         ]
     )
+
+
+def baseline_failed(title: str, problem: Exception) -> GemmError:
+    """The library that binds cuBLAS gave up, for lack of memory or because the device failed."""
+    told = str(problem).strip().split("\n", 1)[0] or type(problem).__name__
+    return GemmError([error("G959", f"{title} failed: {told}")])
 
 
 def no_matplotlib(reason: str) -> GemmError:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from gemmdsl.api import CompiledKernel
-from gemmdsl.bench.baseline import Baseline, Buffers, leading
+from gemmdsl.bench.baseline import Baseline, Buffers, leading, prepared
 from gemmdsl.bench.support import Ceilings, Support, strides
 from gemmdsl.bench.timing import Enqueue, Samples, interleaved
 from gemmdsl.cuda_source import EntryPoint
@@ -292,7 +292,7 @@ class Session:
         stream = self._gpu.stream()
         works: dict[str, Enqueue] = {}
         if self._baseline is not None:
-            works[""] = self._baseline.prepare(self._gpu, stream, problem, buffers)
+            works[""] = prepared(self._baseline, self._gpu, stream, problem, buffers)
         for number, member in enumerate(members):
             works[str(number)] = _enqueuer(member, buffers, stream)
         samples = interleaved(

@@ -145,6 +145,21 @@ def test_a_failure_is_told_and_the_rest_is_measured(known: World, table: Callabl
     assert json.loads(suite_json(found))["entries"][0]["bound"] is None
 
 
+def test_a_baseline_that_gives_up(known: World, table: Callable[..., Path]) -> None:
+    torch: Any = sys.modules["torch"]
+    plain = torch.mm
+
+    def multiply(a: Any, b: Any, out: Any) -> None:
+        if out.shape == (7, 7):
+            raise RuntimeError("CUDA out of memory\nand more")
+        plain(a, b, out)
+
+    torch.mm = multiply
+    found = measured(table(GOOD, '{ shape = 7, schedule = "odd" }', '{ shape = 6, schedule = "odd" }'))
+    assert [entry.row.status for entry in found.entries] == ["timed", "broken", "timed"]
+    assert found.entries[1].row.reason == "cuBLAS FP32 (torch 2.11.0) failed: CUDA out of memory"
+
+
 def test_a_lost_device(known: World, table: Callable[..., Path]) -> None:
     def milliseconds(name: str) -> float:
         known.fail_waiting |= name.startswith("nt_fast_nt")
