@@ -61,7 +61,8 @@ def cublas() -> Baseline:
     for make in (_Torch, _Cupy):
         try:
             return make()
-        except ImportError as missing:
+        except (ImportError, OSError) as missing:
+            # Shared libraries that are not there are errors of the system.
             reasons.append(str(missing))
     raise no_baseline("; ".join(reasons))
 
@@ -89,6 +90,8 @@ class _Torch:
 
     def __init__(self) -> None:
         self._torch = import_module("torch")
+        if not self._torch.backends.cuda.is_built():
+            raise ImportError("torch is built without CUDA")
         self._torch.backends.cuda.matmul.allow_tf32 = False
         self.title = f"cuBLAS FP32 (torch {self._torch.__version__})"
 

@@ -39,7 +39,9 @@ def torch(world: World) -> ModuleType:
 
     vars(module).update(
         __version__="2.11.0",
-        backends=SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True))),
+        backends=SimpleNamespace(
+            cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True), is_built=lambda: True)
+        ),
         cuda=SimpleNamespace(
             ExternalStream=lambda handle, device: SimpleNamespace(handle=handle), stream=use
         ),

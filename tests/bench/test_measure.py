@@ -243,6 +243,18 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.diagnostics[0].code == "G951"
 
 
+def test_libraries_without_cuda(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch: Any = libraries.torch(world)
+    torch.backends.cuda.is_built = lambda: False
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    (tmp_path / "cupy.py").write_text("raise OSError('libcublas.so.13: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(GemmError, match=r"torch is built without CUDA; libcublas\.so\.13: cannot open") as c:
+        cublas()
+    assert c.value.diagnostics[0].code == "G951"
+
+
 def test_resident_blocks(world: World) -> None:
     row = gpu().limits.row
     assert row == TARGETS["sm_90"]
