@@ -78,6 +78,17 @@ def test_other_targets_are_understood(target: str) -> None:
     assert counts(found.accesses) == counts(as_written("ladder.gemm", "v3_2", (384, 256, 72)))
 
 
+@pytest.mark.parametrize("schedule", ["v2_8x8", "v2_8x8_padded"])
+def test_predicates_in_registers_are_followed(schedule: str) -> None:
+    """Guards of 64 outputs do not fit into seven predicates: they are bits of registers."""
+    found = as_compiled("ladder.gemm", schedule, (127, 129, 131))
+    asked = as_written("ladder.gemm", schedule, (127, 129, 131))
+    for kind in ("load", "store"):
+        made, expected = (summed(view, "global", kind).cost for view in (found.accesses, asked))
+        assert made == expected
+    assert found.thread_ffmas >= 127 * 129 * 131
+
+
 def test_long_products_are_a_straight_line_in_k() -> None:
     """Extrapolated counts equal the sum of a run over all tiles."""
     short, long = (as_compiled("ladder.gemm", "v3_2", (128, 128, 8 * tiles)) for tiles in (20, 90))

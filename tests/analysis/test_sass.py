@@ -124,6 +124,57 @@ def test_truth_tables(a: int, b: int, c: int, table: int) -> None:
     assert flag(found, "P0") == (expected != 0)
 
 
+@given(words, words, words, words, st.integers(0, 255))
+def test_bits_that_no_table_needs_are_known(a: int, b: int, c: int, unknown: int, table: int) -> None:
+    """Predicates are kept as bits of registers that held data: a bit of the result is known if both agree."""
+    registers = Registers(32, {}, 0)
+    results = []
+    for first in (a & ~unknown, a | unknown):
+        found = execute(f"LOP3.LUT P0, R4, R1, R2, R3, {table:#x}, !PT", R1=first, R2=b, R3=c)
+        results.append(value(found, "R4"))
+    for name, number in (("R2", b), ("R3", c)):
+        registers.write(name, np.full(32, number, dtype=np.uint32), None)
+    registers.write(
+        "R1",
+        np.full(32, a, dtype=np.uint32),
+        None,
+        np.full(32, unknown, dtype=np.uint32) if unknown else None,
+    )
+    action = step(instruction(f"LOP3.LUT P0, R4, R1, R2, R3, {table:#x}, !PT"))
+    assert action is not None
+    action(registers, None)
+    made, open_ = (int(bits[0]) for bits in registers.bits("R4"))
+    assert open_ == results[0] ^ results[1]
+    assert made == results[0] & results[1]
+    known = open_ == 0
+    assert (registers.read("R4", None) is not None) == known
+    sure = known or made != 0
+    found_flag = registers.predicate("P0", None)
+    assert (found_flag is not None) == sure
+    if found_flag is not None:
+        assert bool(found_flag[0]) == (made != 0)
+
+
+def test_a_bit_in_a_register_of_data_is_known() -> None:
+    registers = Registers(64, {}, 0)
+    some = np.arange(64) % 3 == 0
+    registers.write("R1", None, None)
+    for text, active in (
+        ("LOP3.LUT R1, R1, 0xfffffffb, RZ, 0xc0, !PT", None),
+        ("LOP3.LUT R1, R1, 0x4, RZ, 0xfc, !PT", some),
+        ("LOP3.LUT P2, RZ, R1, 0x4, RZ, 0xc0, !PT", None),
+        ("LOP3.LUT P3, RZ, R1, 0x8, RZ, 0xc0, !PT", None),
+    ):
+        action = step(instruction(text))
+        assert action is not None
+        action(registers, active)
+    found = registers.predicate("P2", None)
+    assert found is not None
+    assert np.array_equal(found, some)
+    assert registers.predicate("P3", None) is None
+    assert registers.read("R1", None) is None
+
+
 @given(words, words, st.booleans())
 def test_comparisons(a: int, b: int, other: bool) -> None:
     for name, expected in {

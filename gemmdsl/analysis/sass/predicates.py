@@ -8,13 +8,13 @@ import numpy as np
 
 from gemmdsl.analysis.sass.decode import (
     Step,
-    sources_of,
     split,
 )
 from gemmdsl.analysis.sass.listing import Instruction
 from gemmdsl.analysis.sass.registers import (
     CannotEvaluate,
     Registers,
+    bits_reader,
     is_predicate,
     predicate_reader,
     reader,
@@ -27,23 +27,30 @@ if TYPE_CHECKING:
 
 
 def logic(instruction: Instruction) -> Step:
-    """LOP3: a truth table over three words; its predicate says whether the result is not zero."""
+    """LOP3: a truth table over three words; its predicate says whether the result is not zero.
+
+    Bits of the result are known where those of the sources are, or where the table needs them not.
+    """
     destination, outs, texts, ins = split(instruction)
     table = int(texts[3], 0)
-    sources = sources_of(texts[:3])
+    sources = [bits_reader(text) for text in texts[:3]]
     extra = [predicate_reader(text) for text in ins]
 
     def run(registers: Registers, active: Mask | None) -> None:
-        a, b, c = (source(registers, active) for source in sources)
-        value: Value | None = None
-        if a is not None and b is not None and c is not None:
-            value = np.zeros_like(a)
-            for row in range(8):
-                if table >> row & 1:
-                    value |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-        registers.write(destination, value, active)
+        words = [source(registers, active) for source in sources]
+        # For each result, the bits that can have it.
+        can = [np.zeros_like(registers.zero), np.zeros_like(registers.zero)]
+        for row in range(8):
+            (a, b, c) = (
+                (value if row >> place & 1 else ~value) | unknown
+                for place, (value, unknown) in zip((2, 1, 0), words, strict=True)
+            )
+            can[table >> row & 1] |= a & b & c
+        value, unknown = can[1] & ~can[0], can[1] & can[0]
+        registers.write(destination, value, active, unknown if unknown.any() else None)
+        open_ = (value == 0) & (unknown != 0)
         for name in outs:
-            flag = None if value is None else value != 0
+            flag = None if (open_ if active is None else open_ & active).any() else value != 0
             for read in extra:
                 other = read(registers, active)
                 flag = None if flag is None or other is None else flag | other

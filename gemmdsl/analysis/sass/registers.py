@@ -1,7 +1,8 @@
 """Registers of all threads of a block at once, and the operands that read and write them.
 
 A value is a uint32 array with one element per thread.  A value that depends on data in memory is not known;
-None stands for it, and `_unknown` remembers which threads' copies of a register are in that state.
+None stands for it, and `_unknown` remembers which bits of which threads' copies of a register are in that
+state: the compiler keeps predicates as bits of a register that held data before.
 Uniform registers are kept per thread too: all threads of a warp hold the same value.
 """
 
@@ -47,43 +48,52 @@ class Registers:
         self.constants = constants
         self.zero: Value = np.zeros(threads, dtype=np.uint32)
         self._values: dict[str, Value] = {}
-        self._unknown: dict[str, Mask] = {}
+        self._unknown: dict[str, Value] = {}
+        self._every: Value = ~self.zero
         self._predicates: dict[str, Mask] = {}
+        self._unknown_predicates: dict[str, Mask] = {}
         self._all: Mask = np.ones(threads, dtype=np.bool_)
         self._none: Mask = np.zeros(threads, dtype=np.bool_)
 
     def read(self, name: str, active: Mask | None) -> Value | None:
-        """The value, or None if it is not known for some active thread."""
+        """The value, or None if some bit of it is not known for some active thread."""
         if name.endswith("Z"):
             return self.zero
         unknown = self._unknown.get(name)
-        if unknown is not None and (unknown if active is None else unknown & active).any():
+        if unknown is not None and (unknown if active is None else unknown[active]).any():
             return None
         return self._values.get(name, self.zero)
 
-    def write(self, name: str, value: Value | None, active: Mask | None) -> None:
-        """Sets the register of the active threads (None: of all)."""
+    def bits(self, name: str) -> tuple[Value, Value]:
+        """The value, and the bits of it that are not known."""
+        return self._values.get(name, self.zero), self._unknown.get(name, self.zero)
+
+    def write(
+        self, name: str, value: Value | None, active: Mask | None, unknown: Value | None = None
+    ) -> None:
+        """Sets the register of the active threads (None: of all), but for the bits that are `unknown`."""
         if name.endswith("Z"):
             return
         if name.startswith("U") and active is not None:
             active = _whole_warps(active)
         if value is None:
-            known = self._unknown.get(name, self._none)
-            self._unknown[name] = self._all if active is None else known | active
-            return
-        if active is None:
+            value, unknown = self.zero, self._every
+        if active is not None:
+            value = np.where(active, value, self._values.get(name, self.zero))
+            if unknown is not None or name in self._unknown:
+                left = self._unknown.get(name, self.zero)
+                unknown = np.where(active, self.zero if unknown is None else unknown, left)
+        self._values[name] = value
+        if unknown is None:
             self._unknown.pop(name, None)
-            self._values[name] = value
-            return
-        if name in self._unknown:
-            self._unknown[name] = self._unknown[name] & ~active
-        self._values[name] = np.where(active, value, self._values.get(name, self.zero))
+        else:
+            self._unknown[name] = unknown
 
     def predicate(self, name: str, active: Mask | None) -> Mask | None:
         """A predicate, or None if it is not known for some active thread."""
         if name.endswith("T"):
             return self._all
-        unknown = self._unknown.get(name)
+        unknown = self._unknown_predicates.get(name)
         if unknown is not None and (unknown if active is None else unknown & active).any():
             return None
         return self._predicates.get(name, self._none)
@@ -94,15 +104,15 @@ class Registers:
         if name.startswith("U") and active is not None:
             active = _whole_warps(active)
         if value is None:
-            known = self._unknown.get(name, self._none)
-            self._unknown[name] = self._all if active is None else known | active
+            before = self._unknown_predicates.get(name, self._none)
+            self._unknown_predicates[name] = self._all if active is None else before | active
             return
         if active is None:
-            self._unknown.pop(name, None)
+            self._unknown_predicates.pop(name, None)
             self._predicates[name] = value
             return
-        if name in self._unknown:
-            self._unknown[name] = self._unknown[name] & ~active
+        if name in self._unknown_predicates:
+            self._unknown_predicates[name] = self._unknown_predicates[name] & ~active
         self._predicates[name] = np.where(active, value, self._predicates.get(name, self._none))
 
     def special(self, name: str) -> Value:
@@ -182,6 +192,22 @@ def reader(text: str, word: int = 0, floating: bool = False) -> Reader:
         value = np.float32(text.replace("QNAN", "nan"))
         return lambda registers, active: np.full(registers.threads, value).view(np.uint32)
     raise CannotEvaluate(f"operand {text}")
+
+
+def bits_reader(text: str) -> Callable[[Registers, Mask | None], tuple[Value, Value]]:
+    """Reads a source operand as its value and the bits of it that are not known."""
+    whole, match = reader(text), _REGISTER.match(text)
+
+    def read(registers: Registers, active: Mask | None) -> tuple[Value, Value]:
+        value = whole(registers, active)
+        if value is not None:
+            return value, registers.zero
+        if match is None or match["bars"] or match["sign"] not in ("", "~"):
+            return registers.zero, ~registers.zero
+        found, unknown = registers.bits(match["name"])
+        return (~found if match["sign"] else found), unknown
+
+    return read
 
 
 def _register_reader(match: re.Match[str], word: int, floating: bool) -> Reader:
