@@ -147,7 +147,8 @@ def roofline(
         else max(access.total.requests, access.total.cost / _SECTORS_PER_CYCLE)
         for access in accesses
     )
-    moved = WORD * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    # Without an output nothing is launched, and nothing read.
+    moved = WORD * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) if shape.m * shape.n else 0
     ceilings: list[tuple[Ceiling, float]] = [
         ("FP32", shape.flops / 2 / lanes / cycles_per_second),
         ("L1 and shared memory", pipe / WAVEFRONTS_PER_CYCLE / gpu.sms / cycles_per_second),

@@ -247,7 +247,7 @@ def _roofline(report: Model) -> str:
             f" {measure(tier.flop_per_byte, 2):>10} FLOP per byte"
         )
     for name, seconds in roof.ceilings:
-        mark = "  <- binds" if name == roof.binding else ""
+        mark = "  <- binds" if name == roof.binding and seconds else ""
         lines.append(f"  {name:<30} {duration(seconds):>13} alone{mark}")
     waves = roof.waves
     lines.append(

@@ -116,6 +116,16 @@ def test_small_and_crooked_blocks_are_run(schedule: str) -> None:
     assert sum(float(row[2].rstrip("%")) for row in rows.values()) == pytest.approx(100, abs=0.1)
 
 
+@pytest.mark.parametrize("sizes", ["0", "0x64x64", "64x0x64"])
+def test_what_is_not_launched_takes_no_time(sizes: str) -> None:
+    code, shown, errors = run(LADDER, "-s", "v3", "--shape", sizes, "--no-compile")
+    assert (code, errors) == (0, "")
+    assert "0 blocks of 256 threads" in shown
+    assert "binds" not in shown
+    assert "time between" not in shown
+    assert "  DRAM                                  0.0 us alone" in shown
+
+
 @pytest.mark.nvcc
 @needs_toolkit
 def test_what_is_not_launched_does_not_differ() -> None:

@@ -192,10 +192,14 @@ def _chunk(tool: str, asked: tuple[str, ...], size: int, chunk: list[Subject], o
 def compare_all(folder: Path, target: str, size: int, names: tuple[str, ...], say: Say) -> bool:
     """Prediction against measurement, by default for every schedule; whether all counters agree."""
     pages = [folder / name for name in ("raw.csv", "source.csv")]
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
-    good = True
+    text = "\n".join(page.read_text(encoding="utf-8", errors="replace") for page in pages if page.exists())
+    every = subjects(target, size, names)
+    unknown = set(names) - {subject.schedule for subject in every}
+    if unknown:
+        say(f"no such schedule for {target} at {size}: {', '.join(sorted(unknown))}")
+    good = not unknown
     counters = agreeing = 0
-    for subject in subjects(target, size, names):
+    for subject in every:
         program = checker.load(examples.FOLDER / subject.file)
         found = model(program, program.spec(subject.schedule, target), subject.shape)
         try:
@@ -209,7 +213,8 @@ def compare_all(folder: Path, target: str, size: int, names: tuple[str, ...], sa
         wrong = [row for row in judged if not row.equal]
         counters += len(judged)
         agreeing += len(judged) - len(wrong)
-        good = good and not wrong and found.machine is not None
+        # Where nothing was measured, nothing agrees.
+        good = good and bool(judged) and not wrong and found.machine is not None
         added = ", ".join(f"{one.kind}s {one.share:+.3%}" for one in arbitration(measured))
         by = "by the pipe" if by_instruction("load", measured) is None else "by instruction"
         say(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gemmdsl.analysis.compiled import Compiled
 from gemmdsl.analysis.ncu_report import read_report
+from gemmdsl.toolchain import Usage
 from gemmdsl.toolchain.locate import Tool
 from tests.gpu import profiles
 from tests.runtime.fake import World
@@ -98,3 +102,28 @@ def test_differences_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "v0_naive: 0 of 1 counters agree" in text
     assert "blocks per SM: predicted 2, measured 0" in text
     assert "v1_shared: no launch of sgemm_v1_shared_fast was profiled" in text
+
+
+def test_nothing_that_was_compared_is_no_agreement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where all else is well: machine code is there, and no counter differs."""
+    found = profiles.model
+
+    def with_machine(*arguments: Any, **options: Any) -> Any:
+        report = found(*arguments, **options, compile=False)
+        usage = Usage("kernel", "sm_90", 64, 0, 0, 0, 0, 1, 0)
+        return replace(report, machine=Compiled("kernel", "nvcc", usage, report.accesses, {}, {}, {}, 0))
+
+    monkeypatch.setattr(profiles, "model", with_machine)
+    for counter, cell, names, good in (
+        ("launch__registers_per_thread", "64", ("v0_naive",), True),
+        ("launch__registers_per_thread", "65", ("v0_naive",), False),
+        ("launch__registers_per_thread", "n/a", ("v0_naive",), False),
+        ("another", "64", ("v0_naive",), False),
+        ("launch__registers_per_thread", "64", ("v0_naive", "nobody"), False),
+        ("launch__registers_per_thread", "64", ("nobody",), False),
+    ):
+        said: list[str] = []
+        row = f'"ID","Kernel Name","{counter}"\n"","",""\n"0","sgemm_v0_naive_fast","{cell}"\n'
+        (tmp_path / "raw.csv").write_bytes(row.encode() + b"\xff\n")
+        assert profiles.compare_all(tmp_path, "sm_90", 64, names, said.append) == good
+        assert any("no such schedule for sm_90 at 64: nobody" in line for line in said) == ("nobody" in names)
