@@ -377,12 +377,8 @@ extern "C" int sgemm_exact(int M, int N, int K, float alpha, const float* A, int
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) {
-    return OVERLAP;
-  }
-  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) {
-    return OVERLAP;
-  }
+  if (reads_inputs && overlap(C, M, N, ldc, A, M, K, lda)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, B, K, N, ldb)) return OVERLAP;
   if (!(M % BLOCK_M == 0 && N % BLOCK_N == 0 && K % BLOCK_K == 0 && aligned(A, lda, A_VECTOR) &&
           aligned(B, ldb, B_VECTOR) && aligned(C, ldc, C_VECTOR))) {
     return PRECONDITION;

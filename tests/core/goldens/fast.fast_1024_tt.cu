@@ -451,12 +451,8 @@ extern "C" int tt_fast_1024_tt(int M, int N, int K, float alpha, const float* A,
   if (M == 0 || N == 0) return SUCCESS;
   const bool reads_inputs = K > 0 && alpha != 0.0f;
   if (C == nullptr || (reads_inputs && (A == nullptr || B == nullptr))) return NULL_POINTER;
-  if (reads_inputs && overlap(C, M, N, ldc, A, K, M, lda)) {
-    return OVERLAP;
-  }
-  if (reads_inputs && overlap(C, M, N, ldc, B, N, K, ldb)) {
-    return OVERLAP;
-  }
+  if (reads_inputs && overlap(C, M, N, ldc, A, K, M, lda)) return OVERLAP;
+  if (reads_inputs && overlap(C, M, N, ldc, B, N, K, ldb)) return OVERLAP;
   const int64_t blocks_m = M / BLOCK_M + (M % BLOCK_M != 0);
   const int64_t blocks_n = N / BLOCK_N + (N % BLOCK_N != 0);
   const int64_t blocks = blocks_m * blocks_n;
