@@ -94,8 +94,8 @@ class Parts:
 class Sweep:
     """A `__global__` function that goes through all of C: `length` threads along each of `lines` lines.
 
-    Lines run along C's `contiguous` axis.  A call launches a thread for each element, but no more than
-    `most_blocks` from line to line; these go on to further lines.
+    Lines run along C's `contiguous` axis.  `blocks` are those along a line and from line to line, expressions
+    over M and N; they go on to further lines.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Sweep:
     contiguous: Axis
     length: int
     lines: int
-    most_blocks: int
+    blocks: tuple[Expr, Expr]
 
     @property
     def threads(self) -> int:
@@ -111,8 +111,8 @@ class Sweep:
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
         """Blocks per grid axis for an m x n output: along a line, and from line to line."""
-        lines, length = (m, n) if self.contiguous == "N" else (n, m)
-        return (-(-length // self.length), min(-(-lines // self.lines), self.most_blocks), 1)
+        along, down = (int(evaluate(count, {"M": m, "N": n})) for count in self.blocks)
+        return along, down, 1
 
 
 @dataclass(frozen=True, slots=True)

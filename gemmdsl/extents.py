@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from gemmdsl.index import Bound, Expr, Int, Named, Var, both, choose, either, least, less, unequal
 from gemmdsl.index_parts import split
 from gemmdsl.spec import Axis, Operand
+from gemmdsl.target import MAX_BLOCKS_DOWN
 
 # The extent along K that is multiplied.
 DEPTH = Var("depth")
@@ -122,6 +123,46 @@ def workspace_map(parts: Named, c: Operand, vector: Named) -> WorkspaceMap:
     """Room for the parts of `c`, whose lines follow each other in whole vectors, whatever its own do."""
     ld = Bound("part_ld", tiles(Var(c.contiguous), vector) * vector)
     return WorkspaceMap(parts, c.contiguous, ld, Bound("part_floats", Var(c.strided) * ld))
+
+
+@dataclass(frozen=True, slots=True)
+class SweepMap:
+    """How a kernel goes through all of a matrix: `length` threads along each of `lines` lines at a time.
+
+    A thread has the element `at` of line `first`, and of each line that lies whole `step`s further on.
+    `grid` are the blocks along a line and from line to line.
+    """
+
+    threads: Named
+    length: Named
+    lines: Named
+    at: Expr
+    first: Expr
+    step: Expr
+    grid: tuple[Expr, Expr]
+
+
+# A thread among those of its block, and a block among those of its grid, in CUDA's words.
+SWEEP_THREAD = Var("threadIdx.x")
+ACROSS, DOWN = Var("blockIdx.x"), Var("blockIdx.y")
+ALL_DOWN = Var("gridDim.y")
+
+
+def sweep_map(c: Operand) -> SweepMap:
+    """Through `c`, threads side by side along a line; blocks go on to further lines where a grid ends."""
+    threads = Named("SWEEP_THREADS", Int(256), "of a block that goes through C")
+    length = Named("SWEEP_LENGTH", Int(32), "of them, along a line")
+    lines = Named("SWEEP_LINES", threads // length, "of them, from line to line")
+    most = Named("SWEEP_BLOCKS", Int(MAX_BLOCKS_DOWN), "along the second axis of its grid, at most")
+    return SweepMap(
+        threads,
+        length,
+        lines,
+        at=ACROSS * length + SWEEP_THREAD % length,
+        first=DOWN * lines + SWEEP_THREAD // length,
+        step=ALL_DOWN * lines,
+        grid=(tiles(Var(c.contiguous), length), least(tiles(Var(c.strided), lines), most)),
+    )
 
 
 # Where a thread stands that goes through a matrix line by line, as it lies in memory.

@@ -15,8 +15,9 @@ STATIC_SHARED_LIMIT = 48 * KIB
 MAX_THREADS_PER_BLOCK = 1024
 MAX_REGISTERS_PER_THREAD = 255
 REGISTERS_PER_SM = 64 * KIB
-# Along the first axis of a grid.
+# Along the first axis of a grid, and along its second one.
 MAX_BLOCKS = 2**31 - 1
+MAX_BLOCKS_DOWN = 65535
 
 # Registers are given out to warps in units of this many, from four equal parts of the register file.
 REGISTER_UNIT = 256

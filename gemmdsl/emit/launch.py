@@ -287,7 +287,8 @@ def _helper(kernel: Kernel, plan: LaunchPlan, text: Printer) -> HelperView:
     if not (plan.before or plan.after):
         grid = "dim3(static_cast<unsigned>(blocks))"
         return HelperView("int64_t blocks", grid, threads, shared, entry="blocks", sweep="")
-    parameters, entry, sweep = ["dim3 grid", "int threads"], ["grid", threads], ["sweep", sweep_threads(text)]
+    parameters, entry = ["dim3 grid", "int threads"], ["grid", threads]
+    sweep = ["sweep", sweep_threads(kernel, text)]
     if plan.dynamic_shared_bytes:
         parameters, entry, sweep = [*parameters, "int shared"], [*entry, shared], [*sweep, "0"]
     return HelperView(", ".join(parameters), "grid", "threads", "shared", ", ".join(entry), ", ".join(sweep))

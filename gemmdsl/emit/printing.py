@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gemmdsl.index import Expr, Named, Op, constant
+from gemmdsl.index import Expr, Named, Op, constant, terms
 from gemmdsl.index_parts import constants
 from gemmdsl.index_text import calls, to_c
 from gemmdsl.spec import Operand
@@ -29,10 +29,14 @@ class Printer:
 
 
 def wide(expr: Expr, text: Printer) -> str:
-    """C text of an expression of ints; a product that it is takes 64 bits."""
-    if isinstance(expr, Op) and expr.kind == "*":
-        return f"static_cast<int64_t>({text(expr.left)}) * {text(expr.right)}"
-    return text(expr)
+    """C text of an expression of ints; products that are its summands take 64 bits."""
+    return " + ".join(_wide(term, text) for term in terms(expr))
+
+
+def _wide(term: Expr, text: Printer) -> str:
+    if isinstance(term, Op) and term.kind == "*":
+        return f"static_cast<int64_t>({text(term.left)}) * {text(term.right)}"
+    return text(term)
 
 
 def address(operand: Operand, strided: Expr, contiguous: Expr, text: Printer) -> str:

@@ -7,16 +7,9 @@ from typing import assert_never
 
 from gemmdsl.cuda_source import Parameter, Parts, Workspace
 from gemmdsl.cuda_source import Sweep as PlannedSweep
-from gemmdsl.emit.printing import Printer, address
-from gemmdsl.extents import AT, LINE, tiles
-from gemmdsl.index import Int, Named, Var, least
+from gemmdsl.emit.printing import Printer, address, wide
+from gemmdsl.extents import AT, LINE, sweep_map
 from gemmdsl.ir import AddOutput, Kernel, ReduceParts, ScaleOutput, Sweep, walk
-
-_THREADS = Named("SWEEP_THREADS", Int(256), "of a block that goes through C")
-_LENGTH = Named("SWEEP_LENGTH", Int(32), "of them, along a line")
-_LINES = Named("SWEEP_LINES", _THREADS // _LENGTH, "of them, from line to line")
-# What CUDA allows of a grid's second axis.
-_BLOCKS = Named("SWEEP_BLOCKS", Int(65535), "along the second axis of its grid, at most")
 
 
 def shared_parts(kernel: Kernel) -> Parts | None:
@@ -46,13 +39,15 @@ def planned(kernel: Kernel, sweep: Sweep, listed: tuple[Parameter, ...]) -> Plan
     taken = [parameter for parameter in listed if parameter.name in needed]
     if (memory := workspace(kernel)) is not None:
         taken.append(replace(memory.parameter, ctype="const float*"))
+    c = kernel.spec.problem.c
+    sweeping = sweep_map(c)
     return PlannedSweep(
         name=f"{kernel.spec.symbol}_{name}",
         parameters=tuple(taken),
-        contiguous=kernel.spec.problem.c.contiguous,
-        length=_LENGTH.value,
-        lines=_LINES.value,
-        most_blocks=_BLOCKS.value,
+        contiguous=c.contiguous,
+        length=sweeping.length.value,
+        lines=sweeping.lines.value,
+        blocks=sweeping.grid,
     )
 
 
@@ -60,14 +55,15 @@ def sweep_grid(kernel: Kernel, text: Printer) -> tuple[str, str]:
     """C text of the blocks along a line and from line to line; empty where nothing goes through C."""
     if not (kernel.before or kernel.after):
         return "", ""
-    c = kernel.spec.problem.c
-    from_line_to_line = text(least(tiles(Var(c.strided), _LINES), _BLOCKS))
-    return text(tiles(Var(c.contiguous), _LENGTH)), from_line_to_line
+    along, from_line_to_line = sweep_map(kernel.spec.problem.c).grid
+    # Constants are printed in the order of their first use: threads before how they lie.
+    down = text(from_line_to_line)
+    return text(along), down
 
 
-def sweep_threads(text: Printer) -> str:
+def sweep_threads(kernel: Kernel, text: Printer) -> str:
     """C text of the threads of a block that goes through C."""
-    return text(_THREADS)
+    return text(sweep_map(kernel.spec.problem.c).threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +75,9 @@ class SweepView:
     parameters: str
     arguments: str
     address: str
+    at: str
+    first: str
+    step: str
     lines: str
     length: str
 
@@ -88,9 +87,7 @@ def sweep_views(
 ) -> tuple[SweepView, ...]:
     """The views of kernels that go through C."""
     c = kernel.spec.problem.c
-    if sweeps:
-        text(_LINES)
-        text.called.add("offset")
+    sweeping = sweep_map(c)
     return tuple(
         SweepView(
             kind=type(sweep).__name__,
@@ -98,6 +95,9 @@ def sweep_views(
             parameters=restricted(plan.parameters),
             arguments=named(plan.parameters),
             address=address(c, LINE, AT, text),
+            at=wide(sweeping.at, text),
+            first=wide(sweeping.first, text),
+            step=wide(sweeping.step, text),
             lines=c.strided,
             length=c.contiguous,
         )

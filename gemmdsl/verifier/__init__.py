@@ -7,6 +7,7 @@ what it changed.
 
 from __future__ import annotations
 
+from gemmdsl.extents import sweep_map
 from gemmdsl.ir import (
     AsyncCopyTile,
     CopyTile,
@@ -33,6 +34,7 @@ from gemmdsl.verifier.paths import prove_paths
 from gemmdsl.verifier.program import Slots, depth, run
 from gemmdsl.verifier.registers import prove_register_sets
 from gemmdsl.verifier.steady import prove_steady
+from gemmdsl.verifier.sweeps import prove_swept
 from gemmdsl.verifier.tiles import (
     Conflict,
     conflict,
@@ -108,6 +110,9 @@ def _prove(kernel: Kernel) -> list[str]:
         proofs.append(sums)
     if (kept := prove_workspace(kernel)) is not None:
         proofs.append(kept)
+    if kernel.before or kernel.after:
+        c = kernel.spec.problem.c
+        proofs.append(prove_swept(sweep_map(c), c))
     if kernel.staging is not None:
         for trace in runs.traces:
             prove_ordered(trace, conflicts)

@@ -34,6 +34,7 @@ WORKSPACE = Rule(
     "workspace",
     "each element of a part has its own word of the workspace, and is added up from where it was stored",
 )
+SWEEPS = Rule("P114", "sweeps", "a kernel that goes through C meets each element once, whatever C's extents")
 COPY_COVERAGE = Rule("P201", "copy-coverage", "each element of a staged tile is copied exactly once")
 COPY_VECTORS = Rule("P202", "copy-vectors", "a global vector starts at a multiple of its width in its row")
 PLACEMENT = Rule("P203", "placement", "elements have distinct words within the used part of a shared row")
@@ -89,6 +90,7 @@ RULES: tuple[Rule, ...] = (
     K_PARTS,
     SUMS,
     WORKSPACE,
+    SWEEPS,
     COPY_COVERAGE,
     COPY_VECTORS,
     PLACEMENT,

@@ -25,6 +25,7 @@
 //           guards (fast, edge, general):
 //           an axis without guard and a vector in global memory follow from the conditions
 //           sums: C is scaled by beta once, and each of 8 parts is added once
+//           sweeps: a kernel that goes through C meets each element once
 //           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 128 threads and 41984 bytes of shared memory per block fit sm_90
@@ -367,10 +368,10 @@ __device__ __forceinline__ void compute_block(Stage* stages, int M, int N, int K
 extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
 sgemm_flat_scale(int M, int N, float beta, float* __restrict__ C, int ldc) {
   if (beta == 1.0f) return;
-  const int64_t at = offset(blockIdx.x, SWEEP_LENGTH) + threadIdx.x % SWEEP_LENGTH;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * SWEEP_LENGTH + threadIdx.x % SWEEP_LENGTH;
   if (at >= N) return;
-  const int64_t first = offset(blockIdx.y, SWEEP_LINES) + threadIdx.x / SWEEP_LENGTH;
-  for (int64_t line = first; line < M; line += offset(gridDim.y, SWEEP_LINES)) {
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * SWEEP_LINES + threadIdx.x / SWEEP_LENGTH;
+  for (int64_t line = first; line < M; line += static_cast<int64_t>(gridDim.y) * SWEEP_LINES) {
     float* const to = C + offset(line, ldc) + at;
     float out = 0.0f;
     if (beta != 0.0f) out = beta * *to;

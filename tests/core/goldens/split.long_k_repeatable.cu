@@ -26,6 +26,7 @@
 //           sums: C is scaled by beta once, and each of 32 parts is added once
 //           workspace: each element of 32 parts has its own
 //           word, and is added up from where it was stored
+//           sweeps: a kernel that goes through C meets each element once
 //           K loop: 0 to 10 tiles, then repeating; each multiplied once, in order, through 4 slots
 //           shared memory: no two threads touch a word without a barrier between, unless both read
 //           limits: 256 threads and 33280 bytes of shared memory per block fit sm_90
@@ -396,10 +397,10 @@ sgemm_long_k_repeatable_reduce(int M, int N, int K, float alpha, float beta, flo
   const float scale = K > 0 ? alpha : 0.0f;
   const int64_t part_ld = static_cast<int64_t>(N / C_VECTOR + (N % C_VECTOR != 0)) * C_VECTOR;
   const int64_t part_floats = M * part_ld;
-  const int64_t at = offset(blockIdx.x, SWEEP_LENGTH) + threadIdx.x % SWEEP_LENGTH;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * SWEEP_LENGTH + threadIdx.x % SWEEP_LENGTH;
   if (at >= N) return;
-  const int64_t first = offset(blockIdx.y, SWEEP_LINES) + threadIdx.x / SWEEP_LENGTH;
-  for (int64_t line = first; line < M; line += offset(gridDim.y, SWEEP_LINES)) {
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * SWEEP_LINES + threadIdx.x / SWEEP_LENGTH;
+  for (int64_t line = first; line < M; line += static_cast<int64_t>(gridDim.y) * SWEEP_LINES) {
     const float* const from = parts + line * part_ld + at;
     float sum = 0.0f;
     for (int part = 0; part < PARTS; ++part) sum += from[part * part_floats];
