@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"inside = FULL \|\| \(([^&]*) && [^;]*;", r"inside = FULL || \1;"),
         (r"inside = FULL \|\| \([^&]* && ([^;]*)\);", r"inside = FULL || \1;"),
     ),
-    "whole vectors not asked for": ((r"= [MNK] % \d == 0 && ", "= "),),
+    "whole vectors not asked for": ((r"= [MNK] % [AB]_VECTOR == 0 && ", "= "),),
     "tail filled with ones": ((r": 0\.0f;", ": 1.0f;"), (r"= 0\.0f;", "= 1.0f;")),
     "leading dimensions swapped": (
         (r"\blda(?=, m_left, )", "ldb"),
@@ -191,7 +191,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(cudaMallocAsync\([^;]*\)) != cudaSuccess", r"(\1, false)"),
         (r"\n  if \(cudaFreeAsync[^;]*;", ""),
         (r"\n  (if \(cudaFreeAsync[^;]*;)", r"\g<0>\g<0>"),
-        (r"PARTS \* part_bytes", "(PARTS - 1) * part_bytes"),
+        (r"PARTS \* part_floats", "(PARTS - 1) * part_floats"),
     ),
     "parts in another order": ((r"part \* part_floats", "(PARTS - 1 - part) * part_floats"),),
     "part left out or twice": (
@@ -200,7 +200,7 @@ FAULTS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"split < all_tiles % PARTS", "split <= all_tiles % PARTS"),
         (r"split \* \(all_tiles / PARTS\)", "split"),
     ),
-    "parts in one place": ((r"offset\(split, ", "offset(split / 2, "),),
+    "parts in one place": ((r"split \* part_floats", "split / 2 * part_floats"),),
     "C not scaled first": ((r"\n  const int status = launch\([^;]*;\n  if \(status[^;]*;", ""),),
     "wrong number of threads": ((r"dim3\(THREADS\)", "dim3(THREADS - 1)"),),
 }
