@@ -168,7 +168,10 @@ def _suggestion(
     Names that are `taken` are those of suggestions that are to stand beside it.
     """
     name = _free_name(program, spec, taken)
-    text = schedule_text(name, spec.schedule.name, candidate.changes)
+    # What another target has room for, or can do, need not be legal on the one that the file names.
+    own = program.declared[spec.schedule.name].target
+    target = "" if spec.target == own else spec.target.name
+    text = schedule_text(name, spec.schedule.name, candidate.changes, target)
     try:
         checked = loads(_with(program, text), program.source.name).spec(name, spec.target.name)
     except GemmError:

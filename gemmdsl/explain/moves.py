@@ -114,8 +114,8 @@ def _staging(name: StagedName, **changes: int | bool) -> Callable[[Options], Opt
     return change
 
 
-def schedule_text(name: str, parent: str, changes: Iterable[Move]) -> str:
-    """A schedule that extends another one by some moves, as `.gemm` text."""
+def schedule_text(name: str, parent: str, changes: Iterable[Move], target: str = "") -> str:
+    """A schedule that extends another one by some moves, as `.gemm` text; for its target if none is named."""
     groups: dict[Group, list[str]] = {}
     for move in changes:
         groups.setdefault(move.group, []).append(move.word)
@@ -126,4 +126,5 @@ def schedule_text(name: str, parent: str, changes: Iterable[Move]) -> str:
             if group == ""
             else [f"  {group} {{ {'  '.join(words)} }}"]
         )
-    return "\n".join([f"schedule {name} extends {parent} {{", *lines, "}"]) + "\n"
+    on = f" on {target}" if target else ""
+    return "\n".join([f"schedule {name} extends {parent}{on} {{", *lines, "}"]) + "\n"

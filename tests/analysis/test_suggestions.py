@@ -88,6 +88,18 @@ def test_suggestions_have_names_that_can_be_added(name: str, more: str, expected
     assert set(checker.loads(together).schedules) >= {one.name for one in found}
 
 
+def test_suggestions_for_another_target_name_it() -> None:
+    """Padding that sm_90 has room for is too much for sm_75, which the file names."""
+    text = CHANGED.format(name="v", more="").replace("128 x 128 x 8", "128 x 128 x 32")
+    program = checker.loads(text.replace("prefer buffers 3 async", "buffers 2"))
+    for target, named in ((None, ""), ("sm_75", ""), ("sm_90", " on sm_90")):
+        found = suggestions(program, program.spec("v", target))
+        assert found
+        for one in found:
+            assert one.text.startswith(f"schedule {one.name} extends v{named} {{\n")
+            assert checker.loads(f"{program.source.text}\n{one.text}").check() == ()
+
+
 def test_advice_keeps_to_what_a_fallback_leaves() -> None:
     """Words that were dropped are no obstacle to changes of what took their place."""
     program = checker.loads(CHANGED.format(name="v", more=""))
