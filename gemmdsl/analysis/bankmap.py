@@ -50,11 +50,13 @@ def bank_map(
 ) -> tuple[Pass, ...]:
     """The passes of an access by the rule of `gemmdsl.analysis.banks`; those without a lane are left out."""
     words = width_bytes // WORD
+    if kind == "copy" and width_bytes == BYPASS:
+        return _passed_by(word_addresses, sources, words)
     count = words
     if kind == "load" and words > 1 and any(_agree(word_addresses, distance) for distance in (1, 2)):
         count //= 2
     lanes = WARP_SIZE // count
-    alone = kind == "copy" and width_bytes < BYPASS
+    alone = kind == "copy"
     found = []
     for start in range(0, WARP_SIZE, lanes):
         group = range(start, start + lanes)
@@ -63,12 +65,22 @@ def bank_map(
     return tuple(one for one in found if one.wavefronts)
 
 
+def _passed_by(addresses: tuple[int, ...], sources: tuple[int, ...], words: int) -> tuple[Pass, ...]:
+    """Each pass moves from one line to one row."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for lane, (word, source) in enumerate(zip(addresses, sources, strict=True)):
+        if word != INACTIVE:
+            line = INACTIVE if source == INACTIVE else source // BANKS
+            groups.setdefault((line, word // BANKS), []).append(lane)
+    return tuple(Pass(_banks(addresses, lanes, words, False)) for lanes in groups.values())
+
+
 def _agree(addresses: tuple[int, ...], distance: int) -> bool:
     pairs = ((addresses[lane], addresses[lane ^ distance]) for lane in range(WARP_SIZE))
     return all(one == other or INACTIVE in (one, other) for one, other in pairs)
 
 
-def _banks(addresses: Sequence[int], lanes: range, words: int, alone: bool) -> Banks:
+def _banks(addresses: Sequence[int], lanes: Sequence[int], words: int, alone: bool) -> Banks:
     """Who wants which word of which bank; `alone`: lanes that want the same word do not share it."""
     wanted: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(BANKS)]
     for lane in lanes:

@@ -8,7 +8,8 @@ A pass costs as many wavefronts as there are distinct words in its fullest bank.
 Asynchronous *copies* move words within one array of banks, since the L1 cache that they read and shared
 memory are the same: a copy has a bank on either side.  A pass costs as many wavefronts as lanes share a bank,
 on the one side or the other, with the lane that shares most; equal addresses are no exception.  Copies of 128
-bits pass the L1 cache by, and fill shared memory as stores do.
+bits pass the L1 cache by: what comes from one line of 128 bytes and goes to one row of all banks is a
+wavefront.
 
 The rules are empirical: they reproduce every pattern that was measured with Nsight Compute on an H200
 (tests/analysis/data).
@@ -96,8 +97,9 @@ def warps_wavefronts(
     for numbers in (addresses,) if origins is None else (addresses, origins):
         if ((numbers < INACTIVE) | ((numbers != INACTIVE) & (numbers % words != 0))).any():
             raise ValueError(f"word addresses are multiples of {words} and not negative, or {INACTIVE}")
-    if origins is not None and width_bytes < BYPASS:
-        return _copied(addresses, origins, active, words)
+    if origins is not None:
+        moved = _copied if width_bytes < BYPASS else _passed_by
+        return moved(addresses, origins, active, words)
     full = _grouped(addresses, active, words, words)
     if kind != "load" or words == 1:
         return full
@@ -123,6 +125,24 @@ def _copied(
     cost: NDArray[np.int64] = meet.sum(axis=3).max(axis=2).sum(axis=1)
     ideal: NDArray[np.int64] = there.any(axis=2).sum(axis=1)
     return cost, ideal
+
+
+def _passed_by(
+    addresses: NDArray[np.int64], sources: NDArray[np.int64], active: NDArray[np.bool_], words: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cost and number of passes of copies that do not go through the L1 cache.
+
+    Lanes that read nothing and write zeros are served together, as if from a line of their own.
+    """
+    line, row = np.where(sources == INACTIVE, INACTIVE, sources // BANKS), addresses // BANKS
+    same = (line[:, :, np.newaxis] == line[:, np.newaxis, :]) & (
+        row[:, :, np.newaxis] == row[:, np.newaxis, :]
+    )
+    # Of the lanes that move the same line to the same row, the first one counts.
+    earlier = np.tril(np.ones((WARP_SIZE, WARP_SIZE), dtype=np.bool_), -1)
+    first = active & ~(same & active[:, np.newaxis, :] & earlier).any(axis=2)
+    ideal: NDArray[np.int64] = active.reshape(len(addresses), words, -1).any(axis=2).sum(axis=1)
+    return first.sum(axis=1), ideal
 
 
 def _neighbours_agree(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N, GridMap
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Floats of a sector: origins that are a multiple of this apart are aligned alike.
+# Floats of a sector: origins that are a multiple of this apart are aligned alike, to whom sectors are all.
 ALIGNMENT = SECTOR // 4
 _CHUNK = 1 << 16
 
@@ -30,33 +31,44 @@ Tile = tuple[int, int]
 class AxisClass:
     """Tiles along one axis: `first` is the number of one of them, `times` how many there are.
 
-    `residues` are the distances of their origin from that of the matrix, in floats modulo ALIGNMENT, one for
-    each step that was asked for; `left` is how many of a tile's indices lie within the axis.
+    `residues` are the distances of their origin from that of the matrix, in floats modulo a unit, one for
+    each step that was asked for; `left` is how many of a tile's indices lie within the axis.  `turn` is the
+    tile's number modulo the turns that were asked for.
     """
 
     first: int
     times: int
     residues: tuple[int, ...]
     left: int
+    turn: int = 0
 
 
-def axis_classes(extent: int, size: int, steps: tuple[int, ...]) -> tuple[AxisClass, ...]:
-    """Classes of the tiles of `size` indices that cover `extent`; `steps` are floats from index to index."""
+def axis_classes(
+    extent: int, size: int, steps: tuple[int, ...], units: tuple[int, ...] | None = None, turns: int = 1
+) -> tuple[AxisClass, ...]:
+    """Classes of the tiles of `size` indices that cover `extent`; `steps` are floats from index to index.
+
+    `units` are what residues are taken modulo, ALIGNMENT for each step where they are not given.
+    """
+    units = units or (ALIGNMENT,) * len(steps)
+    period = lcm(turns, *units)
     whole, rest = divmod(extent, size)
     times: dict[tuple[int, ...], int] = {}
     firsts: dict[tuple[int, ...], int] = {}
 
-    def residues(tile: int) -> tuple[int, ...]:
-        return tuple(tile * size * step % ALIGNMENT for step in steps)
+    def key_of(tile: int) -> tuple[int, ...]:
+        places = (tile * size * step % unit for step, unit in zip(steps, units, strict=True))
+        return (*places, tile % turns)
 
-    # Every ALIGNMENT-th tile is aligned alike, whatever the steps.
-    for tile in range(min(whole, ALIGNMENT)):
-        key = residues(tile)
+    # Tiles that are a period apart are aligned alike, whatever the steps.
+    for tile in range(min(whole, period)):
+        key = key_of(tile)
         firsts.setdefault(key, tile)
-        times[key] = times.get(key, 0) + (whole - tile + ALIGNMENT - 1) // ALIGNMENT
-    found = [AxisClass(firsts[key], count, key, size) for key, count in times.items()]
+        times[key] = times.get(key, 0) + (whole - tile + period - 1) // period
+    found = [AxisClass(firsts[key], count, key[:-1], size, key[-1]) for key, count in times.items()]
     if rest:
-        found.append(AxisClass(whole, 1, residues(whole), rest))
+        *places, turn = key_of(whole)
+        found.append(AxisClass(whole, 1, tuple(places), rest, turn))
     return tuple(found)
 
 

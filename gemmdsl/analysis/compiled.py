@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
-from gemmdsl.analysis.classes import ALIGNMENT, Tile, axis_classes, blocks_of
+from gemmdsl.analysis.classes import Tile, axis_classes, blocks_of
 from gemmdsl.analysis.lines import SourceMap, source_map
-from gemmdsl.analysis.parts import PartClass, output_steps, part_classes
+from gemmdsl.analysis.parts import PartClass, output_steps, part_classes, units_of
 from gemmdsl.analysis.sass import AccessTotal, CannotEvaluate, Execution, Function, read_listing, run_block
 from gemmdsl.analysis.shape import Shape, blocks, by_words, ceil_div, path_for
 from gemmdsl.cubins import cached_cubin
@@ -343,8 +343,9 @@ class _Runner:
         col_b = shape.ldb if problem.b.strided == "N" else 1
         ld_c, _ = output_steps(self.kernel, shape)
         row_c, col_c = (ld_c, 1) if problem.c.strided == "M" else (1, ld_c)
-        rows = axis_classes(shape.m, self.kernel.block_m.value, (row_a, row_c))
-        cols = axis_classes(shape.n, self.kernel.block_n.value, (col_b, col_c))
+        units = unit_a, unit_b, unit_c = units_of(self.kernel, path_for(self.kernel, shape))
+        rows = axis_classes(shape.m, self.kernel.block_m.value, (row_a, row_c), (unit_a, unit_c))
+        cols = axis_classes(shape.n, self.kernel.block_n.value, (col_b, col_c), (unit_b, unit_c))
         parts = part_classes(self.kernel, shape)
         times: Counter[tuple[int, ...]] = Counter()
         found: dict[tuple[int, ...], tuple[Tile, PartClass]] = {}
@@ -352,7 +353,8 @@ class _Runner:
             (row_at_a, row_at_c), (col_at_b, col_at_c) = row.residues, col.residues
             part_at_a, part_at_b, part_at_c = part.residues
             at = (row_at_a + part_at_a, col_at_b + part_at_b, row_at_c + col_at_c + part_at_c)
-            key = (*(place % ALIGNMENT for place in at), row.left, col.left, part.depth)
+            places = (place % unit for place, unit in zip(at, units, strict=True))
+            key = (*places, row.left, col.left, part.depth)
             found.setdefault(key, ((row.first, col.first), part))
             times[key] += row.times * col.times * part.times
         if len(times) > _MAX_CLASSES:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from gemmdsl.analysis.banks import BANKS, BYPASS, WORD
 from gemmdsl.analysis.classes import ALIGNMENT
-from gemmdsl.analysis.shape import Shape, ceil_div, part_extents
+from gemmdsl.analysis.shape import Shape, ceil_div, part_extents, path_for
 from gemmdsl.index import evaluate
-from gemmdsl.ir import Kernel
+from gemmdsl.ir import AsyncCopyTile, Kernel, Path, walk
+from gemmdsl.layout import SharedTile
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +18,8 @@ class PartClass:
     """Parts of K that are alike: `first` is the number of one of them, `times` how many there are.
 
     `residues` are the distances from the first part's first elements in A and B, and from its place in memory
-    for products, in floats modulo ALIGNMENT.  Parts are `depth` elements long, in `tiles` K tiles; a kernel
-    without staging has tiles of one element.
+    for products, in floats modulo the units of `units_of`.  Parts are `depth` elements long, in `tiles` K
+    tiles; a kernel without staging has tiles of one element.
     """
 
     first: int
@@ -27,8 +29,31 @@ class PartClass:
     tiles: int
 
 
+def units_of(kernel: Kernel, path: Path | None) -> tuple[int, int, int]:
+    """Floats of A, B and C of which origins that are multiples apart are aligned alike, to all that counts.
+
+    Sectors are counted for all of them; copies that pass the L1 cache by also by the line that they are of.
+    """
+    a, b = (
+        BANKS
+        if path is not None and staging is not None and passes_by(kernel, staging.tile, path)
+        else ALIGNMENT
+        for staging in kernel.staging or (None, None)
+    )
+    return a, b, ALIGNMENT
+
+
+def passes_by(kernel: Kernel, tile: SharedTile, path: Path) -> bool:
+    """Whether an operand's tiles are copied asynchronously and past the L1 cache on a path."""
+    assert kernel.staging is not None, "what has a tile is staged"
+    (staging,) = (staging for staging in kernel.staging if staging.tile is tile)
+    copies = (s for s in walk(kernel.body) if isinstance(s, AsyncCopyTile) and s.operand == tile.operand.name)
+    return any(copies) and WORD * staging.copy_on(path).width.value >= BYPASS
+
+
 def part_classes(kernel: Kernel, shape: Shape) -> tuple[PartClass, ...]:
     """Classes of the parts that blocks have; one of all of K where they share none."""
+    units = units_of(kernel, path_for(kernel, shape))
     block_k = kernel.block_k.value if kernel.block_k is not None else 1
     problem = kernel.spec.problem
     k_a, k_b = (1 if x.contiguous == "K" else shape.ld(x.name) for x in (problem.a, problem.b))
@@ -36,7 +61,9 @@ def part_classes(kernel: Kernel, shape: Shape) -> tuple[PartClass, ...]:
     times: Counter[tuple[int, int, int, int]] = Counter()
     firsts: dict[tuple[int, int, int, int], int] = {}
     for number, (start, depth) in enumerate(part_extents(kernel, shape)):
-        at_a, at_b, at_c = (place % ALIGNMENT for place in (start * k_a, start * k_b, number * step))
+        at_a, at_b, at_c = (
+            place % unit for place, unit in zip((start * k_a, start * k_b, number * step), units, strict=True)
+        )
         firsts.setdefault((at_a, at_b, at_c, depth), number)
         times[at_a, at_b, at_c, depth] += 1
     return tuple(

