@@ -34,8 +34,8 @@ PAGES = ROOT / "docs" / "ladder"
 TARGET, SIZE = "sm_90", 2048
 # What the text alone does not decide: these hold for the machine code that was measured, and no other.
 OF_CODE = ("instructions", "registers", "blocks per SM")
-# Own counters of asynchronous copies, which lose or repeat some of them, others from run to run, and how large
-# a part at most.  Requests, and the sectors of all loads, are exact.
+# Own counters of asynchronous copies lose or repeat some of them, others from run to run, at most this part.
+# Requests, and the sectors of all loads, are exact.
 OF_COPIES = ("async copy sectors", "async copy wavefronts", "async copy bank conflicts")
 LOST_OR_REPEATED = 0.05
 _SECTION = re.compile(r"^## Measured\n.*?(?=^## |^Next: |\Z)", re.MULTILINE | re.DOTALL)
