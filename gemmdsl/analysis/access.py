@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gemmdsl.analysis.banks import AccessKind
+from gemmdsl.analysis.banks import BYPASS, AccessKind
 from gemmdsl.spec import OperandName
 
 Space = Literal["shared", "global"]
@@ -77,6 +77,11 @@ class Access:
         """By which rule an access to shared memory is counted."""
         assert self.kind != "add", "shared memory is not added to"
         return "copy" if self.asynchronous else self.kind
+
+    @property
+    def passes_by(self) -> bool:
+        """Whether it is a copy that does not go through the L1 cache, which has no bank conflicts."""
+        return self.asynchronous and self.space == "shared" and self.width == BYPASS
 
     @property
     def name(self) -> str:

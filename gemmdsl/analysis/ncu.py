@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gemmdsl.analysis.access import Access, Kind, summed
-from gemmdsl.analysis.banks import BYPASS
 from gemmdsl.analysis.compiled import Compiled, by_kind
 from gemmdsl.analysis.ncu_report import Measured, SharedOp
 from gemmdsl.occupancy import Occupancy
@@ -244,7 +243,7 @@ def _copies(accesses: Sequence[Access], measured: Measured) -> Iterator[Comparis
     excess = sum(
         access.total.excess
         for access in accesses
-        if access.space == "shared" and access.asynchronous and access.width < BYPASS
+        if access.space == "shared" and access.asynchronous and not access.passes_by
     )
     yield Comparison("async copy bank conflicts", excess, conflicts, WAVEFRONT_TOLERANCE, stores.cost)
 

@@ -57,9 +57,12 @@ def _conflicts(
             continue
         ideal = access.total.ideal / access.total.requests
         verbs = "copies" if access.rule == "copy" else f"{access.kind}s"
+        why = f"{access.total.share:.2%} are bank conflicts"
+        if access.passes_by:
+            why = "each takes what lies in one line of 128 bytes to one row of banks"
         message = (
             f"{verbs} of {access.operand} ({access.width} bytes) take {access.total.per_request:.4g}"
-            f" wavefronts where {ideal:.4g} would do: {access.total.share:.2%} are bank conflicts"
+            f" wavefronts where {ideal:.4g} would do: {why}"
         )
         mend = mends.get((access.space, access.operand, access.kind))
         advice = _advice(kernel, mend, "removes the conflicts", "removes all of them")

@@ -164,6 +164,14 @@ def _banks(accesses: Sequence[Access]) -> str:
         if access.space != "shared" or not access.total.excess or not access.example:
             continue
         passes = bank_map(access.rule, access.width, access.example, access.sources)
+        if access.passes_by:
+            moved = [(word, at) for word, at in zip(access.example, access.sources, strict=True) if word >= 0]
+            rows, sources = {word // BANKS for word, _ in moved}, {at // BANKS for _, at in moved if at >= 0}
+            lines.append(
+                f"  {access.name}: {len(passes)} wavefronts,"
+                f" from {several(len(sources), 'line')} of 128 bytes to {several(len(rows), 'row')} of banks"
+            )
+            continue
         worst = max(passes, key=lambda one: one.wavefronts)
         if worst.sources:
             lines.append(

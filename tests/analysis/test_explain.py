@@ -414,3 +414,13 @@ def test_any_shape_can_be_explained(schedule: str, sizes: str) -> None:
     code, shown, errors = run(LADDER, "-s", schedule, "--shape", sizes, "--no-compile")
     assert (code, errors) == (0, "")
     assert f"{schedule} for sgemm" in shown
+
+
+def test_a_wide_copy_is_told_by_lines_and_rows() -> None:
+    """B's tile of `row` begins 32 bytes into a slot: what comes from four lines goes to five rows."""
+    program = checker.load(FOLDER / "shapes.gemm")
+    spec = program.spec("row")
+    found = model(program, spec, tight(spec.problem, 1, 8192, 8192), compile=False)
+    said = " ".join(text(found, program).split())
+    assert "take 7 wavefronts where 4 would do: each takes what lies in one line" in said
+    assert "B copy: 8 wavefronts, from 4 lines of 128 bytes to 5 rows of banks" in said
