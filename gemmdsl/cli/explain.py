@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gemmdsl.cli.options import FileName, ShapeType, is_terminal, keep_inputs
 
+if TYPE_CHECKING:
+    from gemmdsl.analysis.shape import Shape
+
 _STDOUT = "-"
+_INT_MAX = 2**31 - 1
 
 
 @click.command()
@@ -23,6 +30,9 @@ _STDOUT = "-"
     show_default=True,
     help="Sizes of the product, or one number for all three.",
 )
+@click.option("--lda", type=int, metavar="LD", help="Leading dimension of A; the least legal one by default.")
+@click.option("--ldb", type=int, metavar="LD", help="Of B.")
+@click.option("--ldc", type=int, metavar="LD", help="Of C.")
 @click.option(
     "--suggest",
     is_flag=True,
@@ -43,6 +53,9 @@ def command(
     schedule: str | None,
     target: str | None,
     shape: tuple[int, int, int],
+    lda: int | None,
+    ldb: int | None,
+    ldc: int | None,
     suggest: bool,
     no_compile: bool,
     output_format: str,
@@ -64,7 +77,7 @@ def command(
     spec = program.spec(schedule, target)
     for sentence in spec.fallbacks:
         click.echo(f"note: {sentence}", err=True)
-    wanted = tight(spec.problem, *shape)
+    wanted = _spaced(tight(spec.problem, *shape), {"lda": lda, "ldb": ldb, "ldc": ldc})
     with click.progressbar(
         length=1, label="changes tried", file=sys.stderr, hidden=not (suggest and is_terminal(sys.stderr))
     ) as bar:
@@ -91,3 +104,12 @@ def command(
         click.echo(shown, nl=False)
     else:
         write_text(Path(output), shown)
+
+
+def _spaced(least: Shape, given: Mapping[str, int | None]) -> Shape:
+    """The shape with the leading dimensions that are given; BadParameter for one that cannot be."""
+    for name, ld in given.items():
+        if ld is not None and not getattr(least, name) <= ld <= _INT_MAX:
+            told = f"{ld} is no leading dimension here: it is at least {getattr(least, name)} and an int"
+            raise click.BadParameter(told, param_hint=f"'--{name}'")
+    return replace(least, **{name: ld for name, ld in given.items() if ld is not None})

@@ -424,3 +424,20 @@ def test_a_wide_copy_is_told_by_lines_and_rows() -> None:
     said = " ".join(text(found, program).split())
     assert "take 7 wavefronts where 4 would do: each takes what lies in one line" in said
     assert "B copy: 8 wavefronts, from 4 lines of 128 bytes to 5 rows of banks" in said
+
+
+def test_leading_dimensions_choose_the_path() -> None:
+    """Rows that begin at any word allow no vectors: of copies there are more, and of sectors, too."""
+    words = ["explain", str(FOLDER / "fast.gemm"), "--schedule", "fast_90", "--shape", "512", "--no-compile"]
+    for given, path in (
+        ([], "fast"),
+        (["--ldb", "516"], "fast"),
+        (["--lda", "513", "--ldb", "513"], "general"),
+    ):
+        result = CliRunner().invoke(group, [*words, *given])
+        assert result.exit_code == 0
+        assert f"path {path}" in result.stdout.splitlines()[0]
+    for given in (["--lda", "511"], ["--ldc", "0"], ["--ldb", "-1"], ["--ldb", str(2**31)]):
+        result = CliRunner().invoke(group, [*words, *given])
+        assert result.exit_code == 2
+        assert f"Invalid value for '{given[0]}'" in result.stderr
