@@ -11,14 +11,14 @@ _TIMEOUT = 120.0
 
 
 def disassemble(cubin: bytes) -> str:
-    """SASS of every kernel of a cubin, annotated with source lines (if compiled with `line_info`).
+    """Sections of a cubin, SASS of every kernel among them, with source lines (if compiled with `line_info`).
 
     ToolError when there is no nvdisasm or it refuses the cubin.
     """
     tool = find_tool("nvdisasm")
     with workspace() as folder:
         (folder / "kernel.cubin").write_bytes(cubin)
-        outcome = run_tool((tool.path, "-gi", "-c", "kernel.cubin"), folder, _TIMEOUT)
+        outcome = run_tool((tool.path, "-gi", "kernel.cubin"), folder, _TIMEOUT)
     if outcome.status != 0:
         raise refused("nvdisasm", "the cubin", outcome.status, outcome.messages)
     return outcome.text

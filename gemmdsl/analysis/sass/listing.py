@@ -1,9 +1,12 @@
-"""Parses the text of `nvdisasm -gi -c`: instructions, labels, and the source lines they come from."""
+"""Parses the text of `nvdisasm -gi`: instructions, labels, the source lines they come from, and constants."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gemmdsl.analysis.sass.constants import Words, banks_of, read_sections
 
 _FUNCTION = re.compile(r"^\s*\.text\.(?P<name>\w+):\s*$")
 _LABEL = re.compile(r"^\s*\.?(?P<name>L_x_\d+):\s*$")
@@ -56,10 +59,11 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel's instructions in the order of their addresses."""
+    """A kernel's instructions in the order of their addresses, and its constant banks but for bank 0."""
 
     name: str
     code: tuple[Instruction, ...]
+    banks: Mapping[int, Words] = field(default_factory=dict)
 
 
 def read_listing(text: str) -> dict[str, Function]:
@@ -69,11 +73,12 @@ def read_listing(text: str) -> dict[str, Function]:
     lines: list[int] = []
     drafts: list[tuple[re.Match[str], tuple[int, ...]]] = []
     labels: dict[str, int] = {}
+    sections = read_sections(text)
 
     def close() -> None:
         if name and drafts:
             code = tuple(_instruction(match, at, labels) for match, at in drafts)
-            functions[name] = Function(name, code)
+            functions[name] = Function(name, code, banks_of(sections, name))
 
     for line in text.splitlines():
         if match := _INSTRUCTION.match(line):

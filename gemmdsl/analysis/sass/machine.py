@@ -100,15 +100,16 @@ class Execution:
 def run_block(
     function: Function, constants: Mapping[int, int], block: int, threads: int, block_y: int = 0
 ) -> Execution:
-    """Runs a block of `threads` threads; `constants` are the words of constant bank 0.
+    """Runs a block of `threads` threads; `constants` are the words of constant bank 0 by their offsets.
 
-    `block` and `block_y` are its places along the first two axes of the grid.
+    Those of other banks are the function's.  `block` and `block_y` are its places along the first two axes of
+    the grid.
 
     CannotEvaluate when the code has an instruction that this model does not know, or when an address or a
     branch depends on data.
     """
     warps = -(-threads // WARP_SIZE)
-    registers = Registers(warps * WARP_SIZE, dict(constants), block, block_y)
+    registers = Registers(warps * WARP_SIZE, {**function.banks, 0: constants}, block, block_y)
     return _Machine(function, registers, threads).run()
 
 

@@ -9,7 +9,7 @@ Uniform registers are kept per thread too: all threads of a warp hold the same v
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,9 +34,11 @@ class CannotEvaluate(Exception):
 
 
 class Registers:
-    """The registers and predicates of `threads` threads, and the constant bank of kernel arguments."""
+    """The registers and predicates of `threads` threads, and the words of constant banks by their offsets."""
 
-    def __init__(self, threads: int, constants: dict[int, int], block: int, block_y: int = 0) -> None:
+    def __init__(
+        self, threads: int, banks: Mapping[int, Mapping[int, int]], block: int, block_y: int = 0
+    ) -> None:
         self.threads = threads
         thread = np.arange(threads, dtype=np.uint32)
         self._special = {
@@ -45,7 +47,7 @@ class Registers:
             "SR_CTAID.X": np.full(threads, block, dtype=np.uint32),
             "SR_CTAID.Y": np.full(threads, block_y, dtype=np.uint32),
         }
-        self.constants = constants
+        self.banks = banks
         self.zero: Value = np.zeros(threads, dtype=np.uint32)
         self._values: dict[str, Value] = {}
         self._unknown: dict[str, Value] = {}
@@ -124,10 +126,12 @@ class Registers:
             raise CannotEvaluate(f"special register {name}")
         return self._special[name]
 
-    def constant(self, offset: int) -> Value:
-        if offset not in self.constants:
-            raise CannotEvaluate(f"constant c[0x0][{offset:#x}] is no argument of the kernel")
-        return np.full(self.threads, self.constants[offset], dtype=np.uint32)
+    def constant(self, bank: int, offset: int) -> Value:
+        word = self.banks.get(bank, {}).get(offset)
+        if word is None:
+            why = "no argument of the kernel" if bank == 0 else "not known from the cubin"
+            raise CannotEvaluate(f"constant c[{bank:#x}][{offset:#x}] is {why}")
+        return np.full(self.threads, word, dtype=np.uint32)
 
 
 def _whole_warps(active: Mask) -> Mask:
@@ -179,10 +183,8 @@ def reader(text: str, word: int = 0, floating: bool = False) -> Reader:
     if match := _REGISTER.match(text):
         return _register_reader(match, word, floating)
     if match := _CONSTANT.match(text):
-        if int(match["bank"], 16) != 0:
-            raise CannotEvaluate(f"constant bank {match['bank']} holds compiler constants")
-        offset, sign = int(match["offset"], 16) + 4 * word, match["sign"]
-        return lambda registers, active: _signed(registers.constant(offset), sign, floating)
+        bank, offset, sign = int(match["bank"], 16), int(match["offset"], 16) + 4 * word, match["sign"]
+        return lambda registers, active: _signed(registers.constant(bank, offset), sign, floating)
     if (match := _INTEGER.match(text)) and not floating:
         number = int(match["value"], 0)
         number = -number if match["sign"] == "-" else ~number if match["sign"] == "~" else number

@@ -36,6 +36,8 @@ _NO_EFFECT = ("NOP", "DEPBAR", "LDGDEPBAR", "WARPSYNC", "YIELD", "MEMBAR", "ERRB
 # What they compute depends on data; results of 64 bits in the second row.
 _DATA = ("FFMA", "FMUL", "FADD", "FMNMX", "HFMA2", "HADD2", "HMUL2", "F2F", "F2FP", "LDL")
 _PAIRED_DATA = ("FFMA2", "FMUL2", "FADD2")
+# Constants narrower than a register.
+_PART_OF_WORD = frozenset(("U8", "S8", "U16", "S16"))
 
 
 def step(instruction: Instruction) -> Step | None:
@@ -73,6 +75,8 @@ def _half_constant(instruction: Instruction) -> Step | None:
 
 def _move(instruction: Instruction) -> Step:
     """MOV, LDC, R2UR, S2R and CS2R: a word or a pair from one place to another."""
+    if not _PART_OF_WORD.isdisjoint(instruction.modifiers):
+        raise CannotEvaluate(f"instruction {instruction.opcode}")
     words = instruction.operands
     destination, text = register_name(words[0]), words[1]
     count = 2 if "64" in instruction.modifiers else 4 if "128" in instruction.modifiers else 1
