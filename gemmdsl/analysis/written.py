@@ -258,7 +258,9 @@ class _Writer:
         threads, width = self.kernel.threads, self.kernel.c_vector.value
         ends = next(s for s in walk(self.kernel.body) if isinstance(s, StoreOutput | AddOutput | StorePart))
         kind: Kind = "add" if isinstance(ends, AddOutput) else "store"
-        known = "C" in self.path.aligned or isinstance(ends, StorePart)
+        known = isinstance(ends, StorePart) or "C" in self.path.aligned
+        if isinstance(ends, AddOutput):
+            known = known and self.kernel.spec.target.vector_atomics
         ld, _ = output_steps(self.kernel, self.shape)
         # Parts without anything to add are left out; they are stored as zeros.
         starts = Counter[int]()

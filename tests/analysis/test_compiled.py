@@ -15,6 +15,7 @@ from gemmdsl.emit import emit
 from gemmdsl.layout import BLOCK, BLOCKS_M, GridMap
 from gemmdsl.target import TARGETS
 from gemmdsl.toolchain import compile_cubin, disassemble
+from tests import examples
 from tests.analysis.models import as_compiled, as_written, binary, counts, kernel, needs_toolkit, shape_of
 
 pytestmark = [pytest.mark.nvcc, needs_toolkit]
@@ -42,6 +43,19 @@ pytestmark = [pytest.mark.nvcc, needs_toolkit]
 )
 def test_vector_accesses_stay_as_written(file: str, schedule: str, sizes: tuple[int, int, int]) -> None:
     assert counts(as_compiled(file, schedule, sizes).accesses) == counts(as_written(file, schedule, sizes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "schedule"), examples.schedules())
+@pytest.mark.parametrize("sizes", [(256, 256, 256), (200, 201, 199)])
+def test_machine_code_of_every_example_is_understood(
+    file: str, schedule: str, sizes: tuple[int, int, int]
+) -> None:
+    """On its own target, whatever path the shape takes."""
+    found, source = kernel(file, schedule)
+    if source.plan.select(shape_of(found, sizes).sizes) is None:
+        pytest.skip("the schedule assumes otherwise")
+    assert as_compiled(file, schedule, sizes).thread_ffmas
 
 
 def test_blocks_may_take_any_way_over_c() -> None:

@@ -29,12 +29,14 @@ ATOMIC, APART = "split_k 3 atomic", "split_k 3"
 
 
 @cache
-def kernel(words: str, order: str = "") -> Kernel:
-    return steps(gemmdsl.loads(TEXT.format(words=words, order=order)).spec())[-1].kernel
+def kernel(words: str, order: str = "", target: str | None = None) -> Kernel:
+    return steps(gemmdsl.loads(TEXT.format(words=words, order=order)).spec("s", target))[-1].kernel
 
 
-def accesses(words: str, m: int, n: int, k: int, order: str = "") -> tuple[Access, ...]:
-    found = kernel(words, order)
+def accesses(
+    words: str, m: int, n: int, k: int, order: str = "", target: str | None = None
+) -> tuple[Access, ...]:
+    found = kernel(words, order, target)
     text = emit(found, ()).text
     return written(found, tight(found.spec.problem, m, n, k), source_map(text))
 
@@ -69,6 +71,19 @@ def test_each_part_that_is_not_empty_is_added_as_c_is_stored(sizes: tuple[int, i
     assert summed(added, "global", "store") == Count()
     assert summed(added, "global", "add") == stored * min(3, -(-sizes[2] // 8))
     assert {access.function for access in added if access.kind == "add"} == {"add_c"}
+
+
+def test_vectors_are_added_word_by_word_where_no_instruction_adds_them() -> None:
+    vectors, words = (
+        [access for access in accesses(ATOMIC, 64, 128, 80, target=target) if access.kind == "add"]
+        for target in ("sm_90", "sm_75")
+    )
+    assert [access.width for access in (*vectors, *words)] == [16, 4]
+    assert words[0].total.requests == 4 * vectors[0].total.requests
+    assert words[0].total.cost == 4 * vectors[0].total.cost
+    # What is stored is stored in vectors there, too.
+    stores = [access for access in accesses("", 64, 128, 80, target="sm_75") if access.operand == "C"]
+    assert [access.width for access in stores] == [16]
 
 
 def test_parts_apart_are_stored_in_whole_vectors() -> None:
