@@ -47,15 +47,12 @@ def test_vector_accesses_stay_as_written(file: str, schedule: str, sizes: tuple[
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "schedule"), examples.schedules())
-@pytest.mark.parametrize("sizes", [(256, 256, 256), (200, 201, 199)])
-def test_machine_code_of_every_example_is_understood(
-    file: str, schedule: str, sizes: tuple[int, int, int]
-) -> None:
+def test_machine_code_of_every_example_is_understood(file: str, schedule: str) -> None:
     """On its own target, whatever path the shape takes."""
     found, source = kernel(file, schedule)
-    if source.plan.select(shape_of(found, sizes).sizes) is None:
-        pytest.skip("the schedule assumes otherwise")
-    assert as_compiled(file, schedule, sizes).thread_ffmas
+    for sizes in ((256, 256, 64), (72, 73, 71)):
+        if source.plan.select(shape_of(found, sizes).sizes) is not None:
+            assert as_compiled(file, schedule, sizes).thread_ffmas
 
 
 def test_blocks_may_take_any_way_over_c() -> None:
