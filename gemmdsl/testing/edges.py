@@ -151,9 +151,10 @@ def _one_unaligned(spec: Spec, plan: LaunchPlan, tile: tuple[int, int, int]) -> 
                 for changed in (spec.problem.operand(one.operand).ld, f"offset_{one.operand.lower()}"):
                     yield right.changed(**{changed: getattr(right, changed) + half})
     if needed != assumed:
-        # Extents that end within tiles and not within vectors.
-        after = [size + needed[axis] for size, axis in zip(whole, AXES, strict=True)]
-        yield _case(spec, plan, (after[0], after[1], after[2]), 0)
+        # Extents that end within tiles and not within vectors: all of them, and each alone.
+        for ending in (AXES, *((axis,) for axis in AXES)):
+            after = [size + needed[axis] * (axis in ending) for size, axis in zip(whole, AXES, strict=True)]
+            yield _case(spec, plan, (after[0], after[1], after[2]), 0)
     for turn, axis in enumerate(AXES):
         if needed[axis] > assumed[axis]:
             ended = [size + assumed[axis] * (axis == one) for size, one in zip(whole, AXES, strict=True)]

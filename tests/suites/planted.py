@@ -62,6 +62,11 @@ _UNALIGNED = (
 )
 _FETCH = ("if (tile + 1 < k_tiles)", "if (tile < k_tiles)")
 
+_WHOLE = "extents and places are multiples of the width where vectors are allowed"
+_LESS = ("n < n_left", "n < n_left - 1")
+_FEWER = ("valid >= WIDTH", "valid >= WIDTH - 1")
+_AHEAD = ("if (tile + BUFFERS - 1 < k_tiles)", "if (tile < k_tiles)")
+
 # Mutants that compute the same, with the reason.
 EQUIVALENT: dict[Key, str] = {
     ("naive_blocked", "tail filled with ones", "multiply_global", *_FILL): (
@@ -94,6 +99,17 @@ EQUIVALENT: dict[Key, str] = {
         (design, "prefetch beyond the last tile", "compute_block", *_FETCH): _UNREAD
         for design in ("ping_pong", "pieces", "warps")
     },
+    **{
+        (design, "guard of rows or columns off by one", "copy_b_async", *_LESS): _WHOLE
+        for design in ("async_four", "turns")
+    },
+    **{
+        ("async_four", "guard of a vector off by one", function, *_FEWER): _WHOLE
+        for function in ("load_global", "store_global")
+    },
+    ("turns", "prefetch beyond the last tile", "compute_block", *_AHEAD): (
+        "the first batch of A has no last row: what it reads lies between others, and nobody reads its slot"
+    ),
     **{
         ("parts_atomic", "alignment of one operand not asked for", "gemm_tt_parts_atomic", *change): _SINGLE
         for change in _UNALIGNED
