@@ -11,7 +11,7 @@ import numpy as np
 from gemmdsl.analysis.access import Access
 from gemmdsl.analysis.banks import BANKS, WORD
 from gemmdsl.analysis.sectors import SECTOR
-from gemmdsl.analysis.shape import Shape, blocks, ceil_div, part_tiles
+from gemmdsl.analysis.shape import Shape, blocks, ceil_div, k_tiles, part_tiles
 from gemmdsl.index import evaluate
 from gemmdsl.ir import Kernel
 from gemmdsl.layout import BLOCK, BLOCKS_M, BLOCKS_N
@@ -128,6 +128,13 @@ def waves(kernel: Kernel, shape: Shape, occupancy: Occupancy) -> Waves:
     return Waves(count, resident, count / resident, sms, most, lost, rows, cols, max(1, parts))
 
 
+def executed(kernel: Kernel, shape: Shape) -> int:
+    """Multiply-adds of a launch: blocks multiply whole tiles, also where these reach beyond the matrices."""
+    rows, cols = blocks(kernel, shape)
+    depth = shape.k if kernel.block_k is None else k_tiles(kernel, shape) * kernel.block_k.value
+    return rows * cols * kernel.block_m.value * kernel.block_n.value * depth
+
+
 def roofline(
     kernel: Kernel,
     shape: Shape,
@@ -150,7 +157,7 @@ def roofline(
     # Without an output nothing is launched, and nothing read.
     moved = WORD * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) if shape.m * shape.n else 0
     ceilings: list[tuple[Ceiling, float]] = [
-        ("FP32", shape.flops / 2 / lanes / cycles_per_second),
+        ("FP32", executed(kernel, shape) / lanes / cycles_per_second),
         ("L1 and shared memory", pipe / WAVEFRONTS_PER_CYCLE / gpu.sms / cycles_per_second),
         ("DRAM", moved / (gpu.dram_gb_s * 1e9)),
     ]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmdsl.analysis.registers import estimated_registers
-from gemmdsl.analysis.roofline import intensities, waves
+from gemmdsl.analysis.roofline import executed, intensities, waves
+from gemmdsl.analysis.shape import Shape
 from gemmdsl.occupancy import occupancy, registers_for
 from gemmdsl.target import TARGETS
 from tests.analysis.models import as_compiled, kernel, needs_toolkit, shape_of
@@ -84,3 +85,12 @@ def test_the_estimate_is_near_the_truth(schedule: str) -> None:
     found, _ = kernel("ladder.gemm", schedule)
     truth = as_compiled("ladder.gemm", schedule, (128, 128, 64)).usage.registers
     assert abs(estimated_registers(found) - truth) <= 0.15 * truth
+
+
+def test_blocks_multiply_whole_tiles() -> None:
+    """What reaches beyond the matrices is multiplied, and its time is taken."""
+    staged, _ = kernel("ladder.gemm", "v3_2")
+    assert executed(staged, Shape(129, 1, 9, 9, 1, 1)) == 2 * 128 * 128 * 16
+    naive, _ = kernel("ladder.gemm", "v0_naive")
+    rows, cols = naive.block_m.value, naive.block_n.value
+    assert executed(naive, Shape(rows + 1, 1, 9, 9, 1, 1)) == 2 * rows * cols * 9
