@@ -48,8 +48,10 @@ def test_vector_accesses_stay_as_written(file: str, schedule: str, sizes: tuple[
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "schedule"), examples.schedules())
 def test_machine_code_of_every_example_is_understood(file: str, schedule: str) -> None:
-    """On its own target, whatever path the shape takes."""
+    """On its own target, whatever path the shape takes; that for sm_90 is compared with what was measured."""
     found, source = kernel(file, schedule)
+    if source.target == "sm_90":
+        pytest.skip("tests/analysis/test_measured.py runs it")
     for sizes in ((256, 256, 64), (72, 73, 71)):
         if source.plan.select(shape_of(found, sizes).sizes) is not None:
             assert as_compiled(file, schedule, sizes).thread_ffmas
