@@ -262,7 +262,10 @@ def div(left: Expr, right: Expr) -> Expr:
     else:
         quotient = _make("/", rest, right, rest.lo // divisor, rest.hi // divisor)
     for factor, scale in multiples:
-        quotient = add(quotient, mul(factor, div(scale, right)))
+        value = constant(scale)
+        # A summand may be negative where the sum is not; of a multiple nothing is rounded.
+        share = Int(value // divisor) if value is not None and value < 0 else div(scale, right)
+        quotient = add(quotient, mul(factor, share))
     return quotient
 
 

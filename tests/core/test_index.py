@@ -226,6 +226,8 @@ THREE = Named("THREE", Int(3))
         (lambda: (THREAD * 8 + 8 + (COPY - 1)) // Int(8), "(thread * 8 + 8 + copy - 1) / 8"),
         (lambda: (THREAD * 8 + 8 + (COPY - 1)) % Int(8), "(thread * 8 + 8 + copy - 1) % 8"),
         (lambda: (THREAD * 8 + THREE) // Int(8), "thread"),
+        (lambda: (THREAD + 2 + Int(-2)) // Int(2), "thread / 2 + 1 + -1"),
+        (lambda: (THREAD * 8 + 16 + COPY + Int(-8)) // Int(8), "thread + 2 + -1"),
         (lambda: (THREAD * 8 + THREE) % Int(8), "THREE"),
         (lambda: (THREAD * 8 + Var("few", 9)) // Int(8), "few / 8 + thread"),
         (lambda: (THREAD * 8 + Var("few", 9)) % Int(8), "few % 8"),
