@@ -314,6 +314,11 @@ class Kernel:
         assert self.staging is not None
         return self.staging[0 if operand == "A" else 1]
 
+    @property
+    def asynchronous(self) -> frozenset[OperandName]:
+        """Operands whose tiles are copied asynchronously."""
+        return frozenset(one.operand for one in walk(self.body) if isinstance(one, AsyncCopyTile))
+
     def copies(self, staging: Staging) -> tuple[CopyMap, ...]:
         """The maps by which a tile is copied on some path: of vectors first."""
         used = [staging.copy_on(path) for path in self.paths]

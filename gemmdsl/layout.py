@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from gemmdsl.extents import BLOCK_COL, BLOCK_ROW, coordinate
-from gemmdsl.index import Bound, Expr, Int, Named, Var, least
+from gemmdsl.index import Bound, Expr, Int, Named, Var, equal, least
 from gemmdsl.index_parts import free, split
 from gemmdsl.spec import Axis, LaneOrder, Operand, TileShape
 from gemmdsl.target import WARP_SIZE as LANES_PER_WARP
@@ -340,6 +340,11 @@ class CopyMap:
         Batches are as equal as can be, and may have no copy where there are more batches than copies.
         """
         return batch * self.copies // batches, (batch + 1) * self.copies // batches
+
+    @staticmethod
+    def last(batch: Expr, batches: Expr) -> Expr:
+        """1 for the last batch, with which a tile is wholly issued."""
+        return equal(batch + 1, batches)
 
     def walk(self) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]] | None:
         """(strided, contiguous) coordinates of the thread's first copy, and the way from there to `copy`.

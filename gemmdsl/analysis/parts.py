@@ -9,8 +9,7 @@ from gemmdsl.analysis.banks import BANKS, BYPASS, WORD
 from gemmdsl.analysis.classes import ALIGNMENT
 from gemmdsl.analysis.shape import Shape, ceil_div, part_extents, path_for
 from gemmdsl.index import evaluate
-from gemmdsl.ir import AsyncCopyTile, Kernel, Path, walk
-from gemmdsl.layout import SharedTile
+from gemmdsl.ir import Kernel, Path, Staging
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +34,16 @@ def units_of(kernel: Kernel, path: Path | None) -> tuple[int, int, int]:
     Sectors are counted for all of them; copies that pass the L1 cache by also by the line that they are of.
     """
     a, b = (
-        BANKS
-        if path is not None and staging is not None and passes_by(kernel, staging.tile, path)
-        else ALIGNMENT
+        BANKS if path is not None and staging is not None and passes_by(kernel, staging, path) else ALIGNMENT
         for staging in kernel.staging or (None, None)
     )
     return a, b, ALIGNMENT
 
 
-def passes_by(kernel: Kernel, tile: SharedTile, path: Path) -> bool:
+def passes_by(kernel: Kernel, staging: Staging, path: Path) -> bool:
     """Whether an operand's tiles are copied asynchronously and past the L1 cache on a path."""
-    assert kernel.staging is not None, "what has a tile is staged"
-    (staging,) = (staging for staging in kernel.staging if staging.tile is tile)
-    copies = (s for s in walk(kernel.body) if isinstance(s, AsyncCopyTile) and s.operand == tile.operand.name)
-    return any(copies) and WORD * staging.copy_on(path).width.value >= BYPASS
+    wide = WORD * staging.copy_on(path).width.value >= BYPASS
+    return wide and staging.tile.operand.name in kernel.asynchronous
 
 
 def part_classes(kernel: Kernel, shape: Shape) -> tuple[PartClass, ...]:

@@ -24,7 +24,7 @@ from gemmdsl.analysis.shape import Shape, blocks, by_words, k_tiles, part_extent
 from gemmdsl.analysis.steps import fragment_reads
 from gemmdsl.analysis.tally import Tally
 from gemmdsl.index import Expr, Int, Var, evaluate
-from gemmdsl.ir import AddOutput, AsyncCopyTile, Kernel, Path, Staging, StoreOutput, StorePart, walk
+from gemmdsl.ir import AddOutput, Kernel, Path, Staging, StoreOutput, StorePart, walk
 from gemmdsl.layout import AxisMap, CopyMap, SharedTile
 from gemmdsl.spec import Operand, OperandName, StagedName, tile_bytes
 
@@ -85,12 +85,8 @@ class _Writer:
 
     def _staged(self, staging: Staging, axis: AxisMap, repeats: int) -> Iterator[Access]:
         tile, copies, name = staging.tile, staging.copy_on(self.path), staging.tile.operand.name
-        asynchronous = any(
-            isinstance(statement, AsyncCopyTile) and statement.operand == name
-            for statement in walk(self.kernel.body)
-        )
-        if asynchronous:
-            yield from self._async_copy(tile, copies, repeats)
+        if name in self.kernel.asynchronous:
+            yield from self._async_copy(staging, copies, repeats)
         else:
             yield from self._global_load(copies, repeats)
             store = staging.store.value if copies is staging.copy else copies.width.value
@@ -203,14 +199,14 @@ class _Writer:
             if some.any():
                 single.add((address + element) * _FLOAT, some, times)
 
-    def _async_copy(self, tile: SharedTile, copies: CopyMap, repeats: int) -> Iterator[Access]:
+    def _async_copy(self, staging: Staging, copies: CopyMap, repeats: int) -> Iterator[Access]:
         """Copies that pass the registers by: one instruction reads what exists and stores a whole vector.
 
         Lanes of which nothing exists store zeros and read nothing.
         """
-        name, bytes_ = copies.operand.name, _FLOAT * copies.width.value
+        tile, name, bytes_ = staging.tile, copies.operand.name, _FLOAT * copies.width.value
         source, target = Tally("global", "load", bytes_), Tally("shared", "store", bytes_)
-        past = passes_by(self.kernel, tile, self.path)
+        past = passes_by(self.kernel, staging, self.path)
         first, stride = self._places(name) if past else (0, 0)
         slots = (tile.slots if stride % BANKS else 1) if past else 0
         for copy, valid, address, exists, origin in self._copied(copies, repeats, slots):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gemmdsl.emit.printing import Printer
 from gemmdsl.index import Int
-from gemmdsl.ir import AsyncCopyTile, Equal, If, Kernel, Staging, walk
+from gemmdsl.ir import Equal, If, Kernel, Staging, walk
 from gemmdsl.layout import AxisMap, CopyMap
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 
@@ -64,8 +64,7 @@ def _staging_checks(kernel: Kernel, staging: Staging, text: Printer) -> Iterator
     for copy in copies:
         yield from _copy_checks(copy, "words" if copy is staging.words else "loads", text)
     # Asynchronous copies store as wide as they load, and name the one width only.
-    asynchronous = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
-    store = copies[0].width if asynchronous else staging.store
+    store = copies[0].width if name in kernel.asynchronous else staging.store
     widest = store if store.value > staging.read.value else staging.read
     if widest.value > 1:
         yield Check(f"{text(tile.row_length)} % {text(widest)} == 0", f"rows of {name} keep vectors aligned")

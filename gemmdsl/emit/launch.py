@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from gemmdsl.conditions import Aligned, Condition, Multiple
+from gemmdsl.conditions import Aligned, Condition, Multiple, implied
 from gemmdsl.cuda_source import EntryPoint, LaunchPlan, Parameter, Status
 from gemmdsl.emit.operands import flags
 from gemmdsl.emit.printing import Printer
@@ -86,7 +86,7 @@ def describe(conditions: tuple[Condition, ...]) -> str:
         for condition in conditions
         if isinstance(condition, Multiple)
         and condition.of > 1
-        and not any(_implies(other, condition) for other in conditions)
+        and not implied(condition, (other for other in conditions if other != condition))
     ]
     widths: dict[int, list[str]] = {}
     for condition in conditions:
@@ -96,16 +96,6 @@ def describe(conditions: tuple[Condition, ...]) -> str:
         leading = ", ".join(f"ld{name.lower()}" for name in names)
         words.append(f"{', '.join(names)} at multiples of {4 * width} bytes, {leading} multiples of {width}")
     return "; ".join(words)
-
-
-def _implies(other: Condition, condition: Multiple) -> bool:
-    """Whether another condition on the same axis is stricter."""
-    return (
-        isinstance(other, Multiple)
-        and other.axis == condition.axis
-        and other.of != condition.of
-        and other.of % condition.of == 0
-    )
 
 
 def semantics(problem: Problem, plan: LaunchPlan) -> str:

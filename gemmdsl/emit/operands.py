@@ -110,7 +110,8 @@ class CopyView:
 class StageView:
     """A staged operand as C text; see templates/copy.
 
-    `words` is its other map where the paths differ in it: those that are not ALIGNED take it.
+    `words` is its other map where the paths differ in it: those that are not ALIGNED take it.  `last_batch`
+    tells the last batch of asynchronous copies, "" where they are issued in one.
     """
 
     name: OperandName
@@ -136,7 +137,7 @@ class StageView:
     uses_store: bool
     uses_copy: bool
     uses_async: bool
-    batched: bool
+    last_batch: str
 
     def share(self, name: str, of: str = "") -> str:
         """Declares an array of a thread's share of a tile, or with `of` "&" a reference to one."""
@@ -173,7 +174,7 @@ class StageView:
     def copy_async(self) -> Function:
         used = self._used(*(copy.used_by_copy for copy in self.maps), names_in(self.step), {"to", "from"})
         found = function(f"copy_{self.lower}_async", self.flags, self._parameters("float* to"), used)
-        return replace(found, numbers=(BATCH.name, BATCHES.name)) if self.batched else found
+        return replace(found, numbers=(BATCH.name, BATCHES.name)) if self.last_batch else found
 
     @property
     def read_fragment(self) -> Function:
@@ -259,7 +260,7 @@ def stage_view(kernel: Kernel, staging: Staging, axis: AxisMap, text: Printer) -
         uses_store=bool({StoreTile, CopyTile} & used),
         uses_copy=CopyTile in used,
         uses_async=AsyncCopyTile in used,
-        batched=batched(kernel, operand.name),
+        last_batch=text(CopyMap.last(BATCH, BATCHES)) if batched(kernel, operand.name) else "",
     )
 
 

@@ -8,7 +8,7 @@ from gemmdsl.conditions import Multiple
 from gemmdsl.emit.checks import Check
 from gemmdsl.emit.printing import Printer
 from gemmdsl.index import Int, Named
-from gemmdsl.ir import AsyncCopyTile, Kernel, walk
+from gemmdsl.ir import Kernel
 from gemmdsl.spec import Axis
 
 
@@ -16,7 +16,7 @@ def sizes_along(kernel: Kernel, axis: Axis) -> tuple[Named, ...]:
     """What an extent has to be a multiple of where its guards are left out: of tiles, or within vectors that
     one instruction copies."""
     block = {"M": kernel.block_m, "N": kernel.block_n, "K": kernel.block_k}[axis]
-    copied = {one.operand for one in walk(kernel.body) if isinstance(one, AsyncCopyTile)}
+    copied = kernel.asynchronous
     tiles = [(s.tile.operand, s.copy.width) for s in kernel.staging or ()]
     along = [width for operand, width in tiles if operand.name in copied and operand.contiguous == axis]
     vectors = (width for width in along if isinstance(width, Named) and width.value > 1)

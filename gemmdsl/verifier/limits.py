@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmdsl.ir import AsyncCopyTile, Kernel, walk
+from gemmdsl.ir import Kernel
 from gemmdsl.target import MAX_THREADS_PER_BLOCK
 from gemmdsl.verifier.failure import LIMITS, Refuted
 
@@ -40,7 +40,6 @@ def prove_limits(kernel: Kernel) -> str:
             blocks=blocks,
             shared_bytes=taken,
         )
-    asynchronous = any(isinstance(statement, AsyncCopyTile) for statement in walk(kernel.body))
-    if asynchronous and not target.async_copy:
+    if kernel.asynchronous and not target.async_copy:
         raise Refuted(LIMITS, f"{target.name} has no asynchronous copies", target=target.name)
     return f"limits: {threads} threads and {shared} bytes of shared memory per block fit {target.name}"

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from gemmdsl.conditions import Aligned, Condition, Multiple
-from gemmdsl.ir import AsyncCopyTile, Kernel, Path, walk
+from gemmdsl.ir import Kernel, Path
 from gemmdsl.spec import Assumption, Axis, OperandName
 from gemmdsl.verifier.failure import (
     ALIGNMENT,
@@ -39,8 +39,11 @@ def prove_paths(kernel: Kernel) -> str:
     vectors: list[tuple[OperandName, int]] = [("C", kernel.output_vector)]
     for staging in kernel.staging or ():
         vectors.append((staging.tile.operand.name, staging.copy.width.value))
-    copied = {one.operand for one in walk(kernel.body) if isinstance(one, AsyncCopyTile)}
-    whole: dict[OperandName, Axis] = {name: kernel.stage(name).tile.operand.contiguous for name in copied}
+    whole = {
+        s.tile.operand.name: s.tile.operand.contiguous
+        for s in kernel.staging or ()
+        if s.tile.operand.name in kernel.asynchronous
+    }
     # Vectors of C are torn into words where they may be unaligned; inputs are copied by the map of the path.
     moved = tuple(
         (
