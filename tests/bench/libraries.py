@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.runtime.fake import World, strided
+from tests.runtime.fake import World
+from tests.runtime.fake_memory import strided
 
 
 def torch(world: World) -> ModuleType:

@@ -28,7 +28,8 @@ from gemmdsl.target import TARGETS
 from gemmdsl.toolchain import Cubin, ToolError, Usage
 from tests import examples
 from tests.bench import libraries
-from tests.runtime.fake import World, strided
+from tests.runtime.fake import World
+from tests.runtime.fake_memory import strided
 
 QUICK = Settings(batches=5, batch_seconds=0.003, l2_times=0.01)
 SHAPE: Shape = (36, 51, 10)
